@@ -7,7 +7,7 @@ use std::path::Path;
 /// The result of anything in this crate.
 pub type Result<T> = std::result::Result<T, BenchError>;
 
-/// Why a benchmark could not be run or its result not be used. Nobody tells one cause from another, so it is a message.
+/// Why a benchmark could not be run or its result not be used. Causes are not distinguished, so it is a message.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BenchError(String);

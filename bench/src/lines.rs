@@ -1,6 +1,6 @@
 //! Counts what reached a log file: line ends, and lines that carry a marker.
 //!
-//! A marker tells the lines of a workload from what a logger adds on its own,
+//! A marker distinguishes the lines of a workload from what a logger adds on its own,
 //! such as a note that something was dropped. The zeros behind the last line
 //! of a file that is overwritten in place do not count.
 

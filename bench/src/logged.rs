@@ -16,7 +16,7 @@ use crate::{BenchError, Result};
 pub struct LoggedTransfer {
     /// The transfer itself.
     pub transfer: Transfer,
-    /// The events that were emitted; `None` where nobody listened.
+    /// The events that were emitted; `None` where there was no subscriber.
     pub events: Option<u64>,
     /// The events that are not in the log.
     pub lost_events: u64,
@@ -35,7 +35,7 @@ impl LoggedTransfer {
     }
 }
 
-/// Told how many bytes have arrived, see [`transfer`].
+/// Callback with the bytes that have arrived, see [`transfer`].
 pub type Progress = Box<dyn FnMut(u64) + Send>;
 
 /// Runs the transfer with the logger called `name` writing to `path`.

@@ -105,7 +105,7 @@ func agentName(app string) string {
 }
 
 // connect connects to an agent that is trusted: it runs as root, as this user, or as the owner of the socket's
-// directory, if nobody else may write there.
+// directory, if no other user may write there.
 func (a *agent) connect() (*net.UnixConn, error) {
 	made, err := net.DialTimeout("unixpacket", a.socket, agentConnect)
 	if err != nil {

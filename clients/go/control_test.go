@@ -21,7 +21,7 @@ func runCommand(t *testing.T, bin string, args ...string) {
 	}
 }
 
-// TestLevelsAndSamplesChangeWhileTheProgramRuns changes from outside what a running program logs, whoever drains it.
+// TestLevelsAndSamplesChangeWhileTheProgramRuns changes from outside what a running program logs, with any drain.
 func TestLevelsAndSamplesChangeWhileTheProgramRuns(t *testing.T) {
 	bin := program(t)
 	for _, who := range []string{"sidecar", "agent"} {

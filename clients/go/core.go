@@ -29,7 +29,7 @@ type core struct {
 	recordMax  int
 	policy     ring.Policy
 	state      atomic.Int32
-	// abandoned is set when no drain is left: nobody makes room any more.
+	// abandoned is set when no drain is left: no drain makes room any more.
 	abandoned atomic.Bool
 	filter    atomic.Pointer[filter]
 	late      atomic.Uint64

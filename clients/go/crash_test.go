@@ -126,7 +126,7 @@ func crashCycle(t *testing.T, bin, how string, cycle int) {
 	checkEnd(t, path, how)
 }
 
-// checkEnd looks for the record that tells how the program ended, where its sidecar lived to see it.
+// checkEnd looks for the record of how the program ended, where its sidecar lived to see it.
 func checkEnd(t *testing.T, path, how string) {
 	t.Helper()
 	word, ok := map[string]string{

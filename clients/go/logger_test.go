@@ -348,7 +348,7 @@ func signalSidecar(t *testing.T, logger *Logger, signal syscall.Signal) {
 	t.Fatal("the sidecar is not found")
 }
 
-// TestWarningsHaveRoomWhenAFloodHasNone fills the rings while nobody drains: calls come back soon in either policy, and the
+// TestWarningsHaveRoomWhenAFloodHasNone fills the rings without a drain: calls come back soon in either policy, and the
 // last eighth is for warnings.
 func TestWarningsHaveRoomWhenAFloodHasNone(t *testing.T) {
 	for name, policy := range map[string]Full{"drop": FullDrop, "wait": FullWait} {

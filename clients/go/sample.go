@@ -201,7 +201,7 @@ func (c *core) sampledVariantOf(original *site) *site {
 	return nil
 }
 
-// hashSeed is random for each process, so that nobody can choose colliding keys.
+// hashSeed is random for each process, so that a peer cannot choose colliding keys.
 var hashSeed = maphash.MakeSeed()
 
 // hashKey hashes the value that is the key of a keyed limit. Records without the field share one key.

@@ -51,7 +51,7 @@ impl Queue for Socket {
     }
 }
 
-/// A port of this process's own, as nng does not tell one that the system chose.
+/// A port of this process's own, because nng does not report one that the system chose.
 fn address(plan: &Plan) -> io::Result<String> {
     if plan.message_bytes >= 1_024 {
         return Ok(format!("ipc://{}", plan.directory.join("nng.sock").display()));

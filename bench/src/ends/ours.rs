@@ -71,8 +71,8 @@ struct Counter {
     done: SyncSender<()>,
 }
 
-/// The walk over messages where they lie. Relaxed throughout, and no lock: one thread feeds a connection, and the channel
-/// orders the end.
+/// The walk over messages where they lie. Relaxed throughout, and no lock: one thread feeds a connection, and the
+/// channel orders the end.
 #[derive(Default)]
 struct Steps {
     next: AtomicU64,
@@ -97,7 +97,7 @@ impl Counter {
         tally.came += came;
         tally.lost += lost;
         if tally.came + tally.lost >= self.messages {
-            // Told once; a second time finds it full.
+            // Sent once; a second send finds it full.
             let _ = self.done.try_send(());
         }
     }
@@ -165,7 +165,7 @@ impl Service for Counter {
     }
 
     fn disconnected(&self, _: &Peer, _: Reason) {
-        // Over datagrams the last ones may have been lost; nobody waits for them then.
+        // Over datagrams the last ones may have been lost; they are not waited for then.
         if self.is_lossy && self.messages > 0 && self.lock().came > 0 {
             let _ = self.done.try_send(());
         }

@@ -29,8 +29,8 @@ fn open(name: &str, bytes: usize) -> io::Result<MqdT> {
     Ok(mq_open(name, flags, mode, Some(&attributes))?)
 }
 
-/// Opens both queues of the sending end, uses them and closes them: a queue counts among those of its user until nobody
-/// has it open, whatever its name has become.
+/// Opens both queues of the sending end, uses them and closes them: a queue counts among those of its user until no
+/// process has it open, whatever its name has become.
 fn with_queues(plan: &Plan, act: impl FnOnce(&mut Queues) -> io::Result<()>) -> io::Result<()> {
     let [there, back] = names(plan);
     let mut queues = Queues {

@@ -143,7 +143,7 @@ pub fn send(plan: &Plan, address: &str) -> io::Result<()> {
             writer.await.map_err(io::Error::other)??;
         }
         connection.close(VarInt::from_u32(0), b"done");
-        // As long as `quic://` gives it: the goodbye goes out, and nobody waits to say it again.
+        // As long as `quic://` gives it: the goodbye is sent, and not repeated.
         let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
         Ok(())
     })

@@ -1,5 +1,5 @@
 //! Counts the events that `tracing-subscriber` hands to a writer, so that a
-//! loss between the writer and the file can be told.
+//! loss between the writer and the file can be measured.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Counted<M> {
     }
 }
 
-/// Tells, when it is dropped, that a thread which owns it is done writing.
+/// Reports, when it is dropped, that a thread which owns it is done writing.
 pub struct TellWhenDropped<W: Write> {
     inner: W,
     done: std::sync::mpsc::Sender<io::Result<()>>,
@@ -67,7 +67,7 @@ impl<W: Write> Write for TellWhenDropped<W> {
 impl<W: Write> Drop for TellWhenDropped<W> {
     fn drop(&mut self) {
         let outcome = self.inner.flush();
-        // Nobody listens any more when the subject has been given up.
+        // There is no receiver any more when the subject has been given up.
         let _ = self.done.send(outcome);
     }
 }

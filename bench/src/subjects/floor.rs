@@ -33,7 +33,7 @@ thread_local! {
     static KEPT_AT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A call that reads the clock and stores its values, for nobody: seven words
+/// A call that reads the clock and stores its values without a reader: seven words
 /// into memory of the thread's own, and a position. No reader on the other
 /// core, no levels, no limit: less than this no logger can do.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ impl Subject for Stores {
 }
 
 /// A call that reads the clock and formats its message into bytes on the
-/// stack, for nobody. `log` hands its loggers a message that only `std` can
+/// stack, without a reader. `log` hands its loggers a message that only `std` can
 /// turn into text: less than this none of them can do.
 #[derive(Clone, Copy, Debug)]
 pub struct StdFmt;

@@ -19,7 +19,7 @@ use super::{Ended, Full, Subject, Target, Visitor, formatted_calls, tracing_call
 use crate::{BenchError, Result, warm};
 
 /// The application's name in the session; without the names of other crates,
-/// by which their lines are told from ours.
+/// that distinguishes their lines from ours.
 const APP: &str = "bench";
 
 /// Sets up the Logdrive subject called `name` and runs `visitor` with it.
@@ -116,7 +116,7 @@ fn base(full: Full) -> logdrive::Builder {
         Full::Wait => Policy::Wait,
         Full::Block => Policy::Block,
     };
-    // The environment of whoever measures must not change what is measured.
+    // The environment of the caller must not change what is measured.
     logdrive::builder(APP).use_env(false).full(policy)
 }
 

@@ -55,9 +55,9 @@ pub struct Target {
     /// Policy when full.
     pub full: Full,
     /// Whether the file is longer than what will be written. The rivals write
-    /// at the start of any file; Logdrive appends unless it is told.
+    /// at the start of any file; Logdrive appends by default.
     pub in_place: bool,
-    /// When writes are to hang, for a logger that lets itself be told.
+    /// When writes are to hang, for a logger that supports it.
     pub hang: Option<(Instant, Instant)>,
 }
 

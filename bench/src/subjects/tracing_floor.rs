@@ -1,5 +1,5 @@
 //! The floor of `tracing`: a subscriber that reads the clock and looks at every
-//! value of an event, for nobody. What an event costs beyond this is the
+//! value of an event, and drops it. What an event costs beyond this is the
 //! logger's own.
 
 use std::fmt::Debug;

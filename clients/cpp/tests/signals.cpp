@@ -1,5 +1,5 @@
 // A signal handler that logs: outside of a call it is a record, inside of one a counted drop; never a torn record and
-// never a hang. What was logged, dropped and told agrees to the last call.
+// never a hang. What was logged, dropped and reported agrees to the last call.
 #include "check.hpp"
 #include <logdrive/logdrive.hpp>
 

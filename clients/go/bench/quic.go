@@ -43,7 +43,7 @@ func transfers(name string, given settings) (figures, error) {
 	return nil, fmt.Errorf("there is no subject of this name")
 }
 
-// emptyTracer makes quic-go build its events, which nobody takes: what any tracer costs at least.
+// emptyTracer makes quic-go build its events, without a reader: the least cost of any tracer.
 func emptyTracer(context.Context, bool, quic.ConnectionID) qlogwriter.Trace { return nothing{} }
 
 func traced(name string, given settings) (figures, error) {

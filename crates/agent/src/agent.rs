@@ -139,8 +139,8 @@ impl Agent {
         })
     }
 
-    /// Has a keeper or the service manager hold the memory of all sessions, so that what processes have committed survives
-    /// even when they are killed together with the agent; goes on with what it holds of an earlier agent.
+    /// Has a keeper or the service manager hold the memory of all sessions, so that what processes have committed
+    /// survives even when they are killed together with the agent; goes on with what it holds of an earlier agent.
     pub fn store_descriptors(&mut self, options: StoreOptions) {
         let run_dir = self.config.run_dir.clone();
         self.server.keep(options, &run_dir, Instant::now());
@@ -266,7 +266,7 @@ impl Agent {
         self.backend.notice(text);
     }
 
-    /// Something that is wrong and that its own logs may not be able to tell, such as a log that cannot be opened; once.
+    /// Returns a problem that its own logs may not be able to report, such as a log that cannot be opened; each once.
     pub fn take_problem(&mut self) -> Option<String> {
         self.sinks.take_problem()
     }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// A tool's connection to an agent. Each question waits for its answer, within the patience that was given.
+/// A tool's connection to an agent. Each request waits for its answer, up to the timeout.
 ///
 /// ```no_run
 /// use logdrive_agent::Client;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 pub struct Client {
     path: PathBuf,
     channel: Channel,
-    patience: Duration,
+    timeout: Duration,
     buffer: Vec<u8>,
 }
 
@@ -31,9 +31,9 @@ impl Client {
     /// Connects to the agent that listens at this socket.
     ///
     /// # Errors
-    /// Fails when nobody answers there, or the agent is not to be believed.
-    pub fn connect(path: &Path, patience: Duration) -> Result<Self, AgentError> {
-        let channel = match Channel::connect_to_agent(path, patience) {
+    /// Fails when no agent answers there, or it is not trusted.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, AgentError> {
+        let channel = match Channel::connect_to_agent(path, timeout) {
             Ok(channel) => channel,
             Err(RingError::Io { cause, .. }) => {
                 return Err(AgentError::NoAgent {
@@ -46,7 +46,7 @@ impl Client {
         Ok(Self {
             path: path.to_owned(),
             channel,
-            patience,
+            timeout,
             buffer: vec![0; logdrive_wire::limits::AGENT_MESSAGE_BYTES_MAX],
         })
     }
@@ -77,7 +77,7 @@ impl Client {
     /// Opens the memory of a session of one's own, or of anybody's for root.
     ///
     /// # Errors
-    /// Fails when there is no such session, it belongs to somebody else, or what comes is not what it should be.
+    /// Fails when there is no such session, it belongs to another user, or the answer breaks the protocol.
     pub fn open(&mut self, session: u64) -> Result<SessionReader, AgentError> {
         let (message, descriptors) = self.ask(&Message::Open { session })?;
         let Message::Session { ring_total, .. } = message else {
@@ -105,8 +105,8 @@ impl Client {
     }
 
     /// Sets the timeout of an answer from now on.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
     /// The agent's socket.
@@ -114,8 +114,8 @@ impl Client {
         &self.path
     }
 
-    /// The sinks that records of a session go to, as [`logdrive_drain::sinks_from_text`] reads them. With `written`, waits
-    /// until all that was committed before is with the kernel.
+    /// The sinks that records of a session go to, as [`logdrive_drain::sinks_from_text`] reads them. With `written`,
+    /// waits until all that was committed before is with the kernel.
     ///
     /// # Errors
     /// Fails when the agent does not answer, or refuses.
@@ -186,7 +186,7 @@ impl Client {
     }
 
     fn receive(&mut self) -> Result<(Message, Vec<OwnedFd>), AgentError> {
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         loop {
             let mut descriptors = Vec::new();
             let received = self.channel.receive(&mut self.buffer, &mut descriptors, true);

@@ -21,7 +21,7 @@ pub enum AgentError {
         /// Its holder, where it is known.
         pid: Option<u32>,
     },
-    /// A directory that somebody else could change.
+    /// A directory that another user could change.
     #[error("{path} is not safe: {what}; mend that, or choose another directory")]
     Unsafe {
         /// The directory or file.
@@ -40,7 +40,7 @@ pub enum AgentError {
         #[source]
         cause: io::Error,
     },
-    /// Nobody listens there.
+    /// No agent listens there.
     #[error("no agent answers at {path}: {cause}; start one with `logdrive agent`, or name its socket")]
     NoAgent {
         /// The socket.

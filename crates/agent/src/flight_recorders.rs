@@ -11,7 +11,7 @@ use logdrive_wire::{Callsite, Level};
 #[derive(Debug)]
 pub(crate) struct FlightRecorders(pub(crate) SharedRouting);
 
-/// Span of a dump of a process that nobody asked for: the longest of its recorders.
+/// Span of a dump of a process without a request: the longest of its recorders.
 fn before(recorders: &[Recorder], process: &Process<'_>) -> Option<std::time::Duration> {
     let own = recorders
         .iter()

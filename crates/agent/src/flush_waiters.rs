@@ -1,7 +1,7 @@
 //! Waiters for flushes: each gets an answer when its records are with the kernel, or when they could not be written.
 //!
-//! Each depends on the sinks of its own records only, so that a disk that hangs under one of them keeps nobody else waiting.
-//! Nobody waits for ever: when none of its sinks has made progress for five seconds, it could not be done.
+//! Each depends on the sinks of its own records only, so that a disk that hangs under one of them delays no other
+//! waiter. Waits are bounded: when none of its sinks has made progress for five seconds, the flush has failed.
 
 use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routing::SINK_MISSING;
@@ -22,7 +22,7 @@ enum Waiter {
     Flush { session: u64, ticket: u64 },
     /// A process, to end.
     Bye { session: u64 },
-    /// Nobody: the process is gone, and its memory is needed until all is written, however long that takes.
+    /// No peer: the process is gone, and its memory is needed until all is written, without a limit.
     Left { session: u64 },
     /// A tool, for what is kept of some processes.
     Dump {
@@ -53,7 +53,8 @@ struct PendingDump {
 }
 
 impl PendingDump {
-    /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants it.
+    /// Begins to write what is kept of the process of a session, so many nanoseconds back or all, because a tool wants
+    /// it.
     fn start(backend: &Backend, session: &HostedSession, span_ns: u64) -> Self {
         Self {
             session: session.id(),
@@ -79,7 +80,7 @@ fn answer_of(dump: &Receiver<u64>) -> Option<Option<u64>> {
     }
 }
 
-/// Flush that somebody waits for.
+/// Flush that a peer waits for.
 #[derive(Debug)]
 struct Pending {
     waiter: Waiter,
@@ -118,8 +119,8 @@ impl Pending {
         if self.ticket.is_none() && self.has_dumped() {
             self.ticket = Some(backend.request_flush());
         }
-        let reach = backend.sinks().flush_status(self.ticket.unwrap_or(0), self.sinks);
-        if reach.is_flushed && self.ticket.is_some() {
+        let status = backend.sinks().flush_status(self.ticket.unwrap_or(0), self.sinks);
+        if status.is_flushed && self.ticket.is_some() {
             if !std::mem::take(&mut self.sync) {
                 return Some(true);
             }
@@ -127,8 +128,8 @@ impl Pending {
             self.ticket = Some(backend.request_flush());
             self.since = now;
         }
-        if reach.moved != self.progress {
-            (self.progress, self.since) = (reach.moved, now);
+        if status.moved != self.progress {
+            (self.progress, self.since) = (status.moved, now);
         }
         if matches!(self.waiter, Waiter::Left { .. }) {
             return None;
@@ -156,19 +157,19 @@ impl FlushWaiters {
         }
     }
 
-    /// Returns whether somebody waits for an answer.
+    /// Returns whether a peer waits for an answer.
     pub(crate) fn is_urgent(&self) -> bool {
         self.pending
             .iter()
             .any(|pending| !matches!(pending.waiter, Waiter::Left { .. }))
     }
 
-    /// Returns whether nothing is waited for, be it for nobody.
+    /// Returns whether there is no flush, not even one without a peer.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// The sinks that somebody waits for, as bits.
+    /// Returns the sinks of all flushes, as bits.
     pub(crate) fn sinks(&self) -> u32 {
         self.pending.iter().fold(0, |bits, pending| bits | pending.sinks)
     }
@@ -197,7 +198,7 @@ impl FlushWaiters {
         self.add(Waiter::Bye { session }, sinks, None, false);
     }
 
-    /// A process is gone: what is left of its session is drained, and its end is told.
+    /// A process is gone: the rest of its session is drained, and its end is logged.
     pub(crate) fn left(&mut self, session: &HostedSession, end: End, sinks: u32) {
         let (id, text) = (session.id(), end.describe(session));
         if end.is_crash(session) {
@@ -249,7 +250,7 @@ impl FlushWaiters {
         });
     }
 
-    /// Tells those who need not wait any more what came of it.
+    /// Answers waiters whose flush has succeeded or failed.
     pub(crate) fn answer(&mut self, server: &mut Server, now: Instant) {
         for (waiter, sinks, done) in self.take_finished(now) {
             match waiter {
@@ -257,7 +258,7 @@ impl FlushWaiters {
                 Waiter::Bye { session } => {
                     server.done(session, done, now);
                     self.lost.remove(&session);
-                    // What could not be written so far is still in memory that somebody has to have.
+                    // Lines that could not be written so far are still in memory, which must stay.
                     self.add(Waiter::Left { session }, sinks, None, false);
                 }
                 Waiter::Left { session } => server.release(session),
@@ -290,7 +291,7 @@ impl FlushWaiters {
         done
     }
 
-    /// Returns whether these sinks have lost something since the session was told the last time; it is told now.
+    /// Returns whether these sinks have lost something since the last answer to the session; this answer reports it.
     fn has_lost(&mut self, session: u64, sinks: u32) -> bool {
         let lost = self.backend.sinks().lost();
         let Some(before) = self.lost.get_mut(&session) else {

@@ -1,5 +1,6 @@
-//! The keeper: a small process beside an agent that holds the descriptors of all sessions, and does nothing else. When the
-//! agent and a process are both killed, it is the one that still has the memory, and the next agent gets it from there.
+//! The keeper: a small process beside an agent that holds the descriptors of all sessions, and does nothing else. When
+//! the agent and a process are both killed, it is the one that still has the memory, and the next agent gets it from
+//! there.
 //!
 //! It maps nothing, reads nothing of what it holds, and talks to its agent alone, over a socket in the agent's own
 //! directory. `spec/agent.md` draws the packets.
@@ -58,7 +59,8 @@ impl KeeperCommand {
 /// # Errors
 /// Fails when the socket's place is taken or not safe.
 pub fn keep(socket: &Path) -> Result<(), AgentError> {
-    // What the agent was started with, such as a lock of its parent's, is not to be held for as long as the keeper lives.
+    // What the agent was started with, such as a lock of its parent's, is not to be held for as long as the keeper
+    // lives.
     logdrive_ring::close_inherited();
     let listener = Listener::open_for(SocketType::SEQPACKET, socket, 0o600, None)?;
     let found = fs::symlink_metadata(socket).map_err(|cause| AgentError::io("look at", socket, cause))?;
@@ -83,7 +85,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Waits for the agent, and does what it says; `false` when nobody needs the keeper any more.
+    /// Waits for the agent, and does what it says; `false` when the keeper is not needed any more.
     fn turn(&mut self) -> bool {
         let time = Timespec {
             tv_sec: 0,

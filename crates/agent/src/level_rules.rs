@@ -1,5 +1,5 @@
-//! The levels that processes begin with: rules of live control, put into a session before its process has it, and changed
-//! by a reload where nobody else has changed them.
+//! The levels that processes begin with: rules of live control, put into a session before its process has it, and
+//! changed by a reload where no tool has changed them.
 
 use crate::config::{LevelRule, Process, level_of};
 use logdrive_drain::control::{self, Rule, kind_of};
@@ -65,7 +65,7 @@ fn has_all(session: &HostedSession, wanted: &[(control::Action, control::Selecto
 }
 
 /// Changes the rules of sessions that processes have. In a thread of its own: a process that holds the lock of its rules
-/// keeps nobody else waiting. What does not work is reported through `notices`.
+/// delays no other process. Failures are reported through `notices`.
 pub(crate) fn change_running(
     sessions: Vec<Arc<HostedSession>>,
     old: Vec<LevelRule>,
@@ -82,7 +82,7 @@ pub(crate) fn change_running(
     let work = move || {
         for session in sessions {
             if let Err(error) = change(&session, rule_for(&old, &session), rule_for(&new, &session)) {
-                // Whoever listened has ended, and with it the agent.
+                // The receiver has ended, and with it the agent.
                 let _ = notices.send(format!(
                     "the levels of process {} of {} stay as they are: {error}",
                     session.peer().pid,

@@ -1,7 +1,7 @@
 //! Every bound of the server, each with the reason for the number. What is configured has its bounds in
 //! [`crate::config::limits`].
 
-/// One user has this part of the connections at most, so that nobody locks the others out.
+/// One user has this part of the connections at most, so that none locks the others out.
 pub const USER_PART_OF_CONNECTIONS: u32 = 4;
 
 /// Bytes that wait for one peer: sixteen messages of the largest size. A peer that lets more wait is closed.
@@ -10,8 +10,8 @@ pub const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Longest time that a peer may take nothing of what waits for it, in milliseconds.
 pub const STUCK_MS_MAX: u64 = 5_000;
 
-/// Longest time that a process that lives may be without a connection, in milliseconds: ten times the longest pause between two
-/// tries.
+/// Longest time that a process that lives may be without a connection, in milliseconds: ten times the longest pause
+/// between two tries.
 pub const AWAY_MS_MAX: u64 = 10_000;
 
 /// Messages of one peer in a second. A process sends one for each time that the drain sleeps, which is far less.
@@ -38,7 +38,8 @@ pub const READY_PER_TURN: usize = 128;
 /// Interval between two checks of all timers, in milliseconds.
 pub const TIMERS_EVERY_MS: u64 = 100;
 
-/// Longest time that the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or does not.
+/// Longest time that the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or
+/// does not.
 pub const EXIT_WAIT_MS: u64 = 200;
 
 /// Time without accepting connections after the system had no descriptor to spare, in milliseconds.
@@ -72,10 +73,10 @@ pub const RINGS_PER_MESSAGE: usize = 128;
 /// Session numbers are below this, so that there is room for a mark beside them.
 pub const SESSION_NUMBER_MAX: u64 = 1 << 60;
 
-/// Longest time that the agent waits for peers in one turn, in milliseconds. Whoever needs it ends the wait.
+/// Longest time that the agent waits for peers in one turn, in milliseconds. A peer that needs it ends the wait.
 pub const TURN_MS: u64 = 100;
 
-/// The same while somebody waits for a flush, in milliseconds.
+/// The same while a peer waits for a flush, in milliseconds.
 pub const WAIT_TURN_MS: u64 = 1;
 
 /// Descriptors of one packet to or from the keeper; the kernel takes 253.
@@ -90,8 +91,8 @@ pub const KEEPER_ROOM_MS: u64 = 5_000;
 /// Longest time that an agent waits for its keeper to accept, in milliseconds: that takes it microseconds.
 pub const KEEPER_CONNECT_MS: u64 = 100;
 
-/// Longest time that an agent that starts waits for its keeper to start, in milliseconds: that takes some, and processes wait 400 for
-/// their sessions.
+/// Longest time that an agent that starts waits for its keeper to start, in milliseconds: that takes some, and
+/// processes wait 400 for their sessions.
 pub const KEEPER_START_MS: u64 = 250;
 
 /// Longest time that an agent that starts waits for what the keeper of an earlier one holds, in milliseconds.
@@ -103,8 +104,8 @@ pub const KEEPER_FAILURES_TOLD: u32 = 6;
 /// First and longest pause between two tries to have a keeper, in milliseconds: it starts in some.
 pub const KEEPER_RETRY_MS: (u64, u64) = (20, 5_000);
 
-/// Bytes of the names of all descriptors that the service manager holds, each with a colon: it passes them as one string of
-/// the environment, for which Linux has 128 KiB, and may have sockets of its own to name.
+/// Bytes of the names of all descriptors that the service manager holds, each with a colon: it passes them as one
+/// string of the environment, for which Linux has 128 KiB, and may have sockets of its own to name.
 pub const STORE_NAME_BYTES_MAX: usize = 120 * 1024;
 
 /// Bytes of the file that says what was written today: as many rations as are remembered.
@@ -119,29 +120,31 @@ pub const METRICS_HEADERS_MAX: usize = 64;
 /// Longest time that a peer has for its request and for taking the answer, in milliseconds. One is served at a time.
 pub const METRICS_MS_MAX: u64 = 2_000;
 
-/// Longest time that an answer serves for further requests, in milliseconds: so nobody makes the agent count all the time.
+/// Longest time that an answer serves for further requests, in milliseconds, so that requests do not make the agent
+/// count all the time.
 pub const METRICS_FRESH_MS: u64 = 250;
 
 /// Connections that wait for metrics.
 pub const METRICS_BACKLOG: i32 = 16;
 
-/// Places for sinks: as many files as an agent writes, all that a session has. Each has buffers of 8 MiB, which take memory
-/// when it is opened. Processes for which there is no place any more share a file.
+/// Places for sinks: as many files as an agent writes, all that a session has. Each has buffers of 8 MiB, which take
+/// memory when it is opened. Processes for which there is no place any more share a file.
 pub const SINK_PLACES: usize = crate::config::limits::SINKS_MAX;
 
-/// Longest time that a file that no process writes to any more stays open, in milliseconds: a program that is started again finds it
-/// open, and an application that is gone costs no descriptor and no memory. Without a free place it is closed sooner.
+/// Longest time that a file that no process writes to any more stays open, in milliseconds: a program that is started
+/// again finds it open, and an application that is gone costs no descriptor and no memory. Without a free place it is
+/// closed sooner.
 pub const SINK_IDLE_MS: u64 = 10_000;
 
 /// Interval between two checks of which files are still written to, in milliseconds.
 pub const SINK_LOOK_MS: u64 = 1_000;
 
-/// Longest time that a process that joins waits for a file to close whose place it needs, in milliseconds: closing takes one or two,
-/// and where a disk hangs, its records go to a file that is shared.
+/// Longest time that a process that joins waits for a file to close whose place it needs, in milliseconds: closing
+/// takes one or two, and where a disk hangs, its records go to a file that is shared.
 pub const SINK_CLOSING_MS: u64 = 100;
 
-/// Troubles that wait for the owner of the agent to be told.
+/// Problems that wait to be reported to the owner of the agent.
 pub const PROBLEMS_MAX: usize = 64;
 
-/// Longest time that whoever waits for sinks that do not move waits, in milliseconds: as long as a drain of its own would.
+/// Longest wait for sinks that make no progress, in milliseconds: as long as a drain of its own would wait.
 pub const WAIT_NO_PROGRESS_MS: u64 = logdrive_drain::limits::NO_PROGRESS.as_millis() as u64;

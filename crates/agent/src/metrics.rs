@@ -1,5 +1,5 @@
 //! Metrics for Prometheus, by HTTP on a loopback port or a Unix socket. One small thread that serves one peer at a time,
-//! each for two seconds at most: whatever a peer does or does not do, nobody else of the agent waits for it.
+//! each for two seconds at most: no other part of the agent waits for a peer.
 
 use crate::config::Metrics;
 use crate::error::AgentError;

@@ -1,5 +1,5 @@
 //! The places that belong to one agent: a socket, a directory of its own. Each has a lock file beside or in it, and is
-//! used only where nobody else can change it.
+//! used only where no other user can change it.
 
 use crate::error::AgentError;
 use crate::limits::BACKLOG;
@@ -54,7 +54,7 @@ impl PathLock {
         if !is_writable {
             return Ok(Self { _file: file });
         }
-        // For whoever finds the path taken.
+        // For the error of a process that finds the path taken.
         let note = format!("{}\n", std::process::id());
         let noted = file
             .set_len(0)
@@ -88,7 +88,7 @@ fn holder(file: &mut File) -> Option<u32> {
 /// Checks that only root and this user can change a directory. What is missing is made, readable by all.
 ///
 /// # Errors
-/// Fails when it is a link, belongs to somebody else, or others may write to it.
+/// Fails when it is a link, belongs to another user, or others may write to it.
 pub fn safe_directory(path: &Path) -> Result<(), AgentError> {
     let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
     made.map_err(|cause| AgentError::io("make the directory", path, cause))?;
@@ -145,7 +145,7 @@ impl Listener {
             socket_with(AddressFamily::UNIX, kind, flags, None).map_err(rustix("make the socket"))?;
         let address = SocketAddrUnix::new(path).map_err(rustix("use as a socket"))?;
         bind(&socket, &address).map_err(rustix("make the socket"))?;
-        // Nobody can connect before `listen`, so that nobody sees it with wider permissions.
+        // No peer can connect before `listen`, so that none gets in by wider permissions.
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
             .map_err(|cause| io("set the permissions of", cause))?;
         if group.is_some() {
@@ -172,7 +172,7 @@ impl Drop for Listener {
     }
 }
 
-/// Removes the socket that an earlier agent left. Under the lock, so that it is nobody's.
+/// Removes the socket that an earlier agent left. Called with the lock held, so that no live agent has it.
 fn remove_stale(path: &Path) -> Result<(), AgentError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

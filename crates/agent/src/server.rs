@@ -1,8 +1,9 @@
 //! The server: takes connections, hands sessions to processes, takes them back, and answers tools. One thread drives it,
-//! and nothing in it waits but [`Server::poll`], which waits as long as it is told.
+//! and nothing in it waits but [`Server::poll`], up to its timeout.
 //!
 //! The owner, the drain, calls [`Server::poll`] where it would sleep, and acts on the events. Whatever a peer does ends
-//! at its own connection: messages are read whole, checked and bounded, and a peer that is slow, silent or loud is closed.
+//! at its own connection: messages are read whole, checked and bounded, and a peer that is slow, silent or loud is
+//! closed.
 
 mod admission;
 mod connection;
@@ -90,8 +91,8 @@ impl Server {
         })
     }
 
-    /// Does what peers ask for, and waits for them at most `timeout` when there is nothing to do. Processes that need the
-    /// drain end the wait. `now` is the time at the call.
+    /// Does what peers ask for, and waits for them at most `timeout` when there is nothing to do. Processes that need
+    /// the drain end the wait. `now` is the time at the call.
     pub fn poll(&mut self, now: Instant, timeout: Duration) -> Vec<Event> {
         let has_work = self.may_accept
             || !self.peers.events.is_empty()
@@ -135,7 +136,7 @@ impl Server {
                     connection.may_read |= readiness.is_readable;
                 }
                 self.serve(key, now);
-                // A peer that was told to go and hangs up is closed at once.
+                // A peer that was refused and hangs up is closed at once.
                 let is_read = |connection: &mut Connection| connection.reads();
                 if readiness.is_hung_up && !self.peers.connections.get_mut(key).is_some_and(is_read) {
                     self.peers.connections.close(key);
@@ -252,7 +253,7 @@ impl Server {
     }
 
     /// Has a store hold all sessions from now on, and takes over those that it has from an earlier agent: of processes
-    /// that live, which will come and show them, and of those that are dead, which nobody else could show.
+    /// that live, which will come and show them, and of those that are dead, whose sessions only the store has.
     pub fn keep(&mut self, options: StoreOptions, run_dir: &Path, now: Instant) {
         let (mut store, restored, notices) = DescriptorStore::start(options, run_dir, now);
         self.peers.events.extend(notices.into_iter().map(Event::Notice));
@@ -282,7 +283,7 @@ impl Server {
         self.peers.events.extend(unstored.map(Event::Notice));
     }
 
-    /// All of a session is written: nobody needs its memory any more.
+    /// All of a session is written: its memory is not needed any more.
     pub fn release(&mut self, session: u64) {
         self.peers.sessions.release(session);
     }
@@ -300,7 +301,7 @@ impl Server {
         }
     }
 
-    /// Everything of a session that said [`Event::Bye`] is written, or cannot be: tells the process, and forgets the
+    /// Everything of a session that said [`Event::Bye`] is written, or cannot be: answers the process, and forgets the
     /// session. The connection ends by itself when the message is sent.
     pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
         let served = self.peers.sessions.remove(session);
@@ -344,7 +345,7 @@ impl Server {
         }
     }
 
-    /// Tells a tool that it does not get what it asked for.
+    /// Refuses a tool's request.
     pub fn refuse(&mut self, requester: Requester, why: Refused, now: Instant) {
         self.stop_waiting(requester);
         let why = refused(why.code, why.reason, why.advice);

@@ -210,7 +210,7 @@ fn a_reload_begins_to_keep_and_ends_it() {
     assert!(!log_of(keep.path()).contains(&format!("debug of round {round}")));
 }
 
-/// Records dropped by the agent's sinks because of a ration: by the second, and by the day.
+/// Records dropped by the agent's sinks because of a quota: by the second, and by the day.
 fn rationed(service: &Service) -> (u64, u64) {
     let stats = service.stats();
     let dropped = stats.sinks.iter().map(|sink| sink.counts.dropped);

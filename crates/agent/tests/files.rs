@@ -1,5 +1,5 @@
-//! The files of an agent's sinks: one for each application or process, as long as it writes to it; shared when there are no
-//! more places; and what a process is told whose file cannot be opened.
+//! The files of an agent's sinks: one for each application or process, as long as it writes to it; shared when there
+//! are no more places; and the answer to a process whose file cannot be opened.
 
 mod programs;
 
@@ -70,7 +70,7 @@ fn processes_for_which_there_is_no_file_any_more_share_one() {
     let beside = SinkConfig::file("beside", logs.join("beside-{app}.log"));
     let each = SinkConfig::file("main", logs.join("each-{pid}.log"));
     config.sinks = vec![beside, each];
-    // The other sink is for nobody here, so that it takes no places.
+    // The other sink is for no process here, so that it takes no places.
     config.routes = vec![Route::to_all(&config.sinks[1..])];
     let service = Service::start(config);
     let count = SINKS_MAX + 3;

@@ -3,7 +3,7 @@
 use crate::config::load::{DEFAULT_PATH, Loaded, Reading, load};
 use crate::config::user_places;
 use crate::error::CliError;
-use crate::limits::AGENT_PATIENCE_MS;
+use crate::limits::AGENT_TIMEOUT_MS;
 use crate::output::{safe, service_note};
 use crate::paint::ColorChoice;
 use crate::session_finder::usual_socket;
@@ -32,9 +32,9 @@ nothing. TERM and INT write what was taken, and end; processes go on, and wait f
 
 /// Drain the logs of many processes, in one place
 ///
-/// Listens on a Unix socket, gives each process that asks its shared memory, writes the records of all of them to the sinks
-/// that the configuration names, and outlives them: what a killed process had logged is written, with how it ended. When
-/// the agent itself is killed, the next one goes on where it stopped; nothing is lost or written twice. The
+/// Listens on a Unix socket, gives each process that asks its shared memory, writes the records of all of them to the
+/// sinks that the configuration names, and outlives them: what a killed process had logged is written, with how it
+/// ended. When the agent itself is killed, the next one goes on where it stopped; nothing is lost or written twice. The
 /// descriptor store of the service manager holds the memory should agent and program be killed together; where there is
 /// none, a second process does, the keeper, which ends by itself.
 #[derive(Debug, Args)]
@@ -51,8 +51,8 @@ pub(crate) struct AgentArgs {
     pub(crate) socket: Option<PathBuf>,
     /// Tell the agent that runs to read its configuration again, and print what it says
     ///
-    /// The agent is that of --socket, or of LOGDRIVE_AGENT, or the one of this user or of the machine. It obeys root and its
-    /// own user.
+    /// The agent is that of --socket, or of LOGDRIVE_AGENT, or the one of this user or of the machine. It obeys root
+    /// and its own user.
     #[arg(long, conflicts_with_all = ["config", "user"])]
     pub(crate) reload: bool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct AgentArgs {
 fn ask_to_reload(args: &AgentArgs) -> Result<bool, CliError> {
     let socket = args.socket.clone().unwrap_or_else(usual_socket);
     let agent = |cause| CliError::Agent { cause };
-    let mut client = Client::connect(&socket, Duration::from_millis(AGENT_PATIENCE_MS)).map_err(agent)?;
+    let mut client = Client::connect(&socket, Duration::from_millis(AGENT_TIMEOUT_MS)).map_err(agent)?;
     let said = client.reload().map_err(agent)?;
     writeln!(io::stdout(), "{}", safe(&said))?;
     Ok(true)
@@ -115,7 +115,7 @@ pub(crate) struct KeeperArgs {
     socket: PathBuf,
 }
 
-/// Holds what an agent shows, until nobody needs it any more.
+/// Holds the descriptors of an agent, until they are not needed any more.
 pub(crate) fn keep(args: &KeeperArgs) -> Result<bool, CliError> {
     logdrive_agent::keep(&args.socket).map_err(StartError::from)?;
     Ok(true)
@@ -149,7 +149,7 @@ fn configuration(args: &AgentArgs, color: ColorChoice) -> Result<Option<AgentCon
     Ok(Some(config))
 }
 
-/// Reads the configuration again. What came of it is said here, in the log and to whoever asked; when the file is wrong,
+/// Reads the configuration again. The result is reported here, in the log and to the tool; when the file is wrong,
 /// nothing changes.
 fn reload(agent: &mut Agent, args: &AgentArgs, color: ColorChoice) -> Result<String, String> {
     agent.reopen();

@@ -1,4 +1,4 @@
-//! Changes of rules in running processes: what they are, how they are told, and how they are made.
+//! Changes of rules in running processes, and their report.
 
 use crate::control_args::LiveArgs;
 use crate::error::CliError;
@@ -165,8 +165,8 @@ impl Edit {
 /// Looks at a process before anything is changed.
 type Check<'a> = dyn Fn(&WatchedSession) -> Result<(), CliError> + 'a;
 
-/// Changes the rules of all processes that process means, and says what that did: of each as soon as it is found. What has
-/// to be looked at in all of them is, by `check`, before any is changed. `false` when there was nothing to remove.
+/// Changes the rules of all processes that process means, and says what that did: of each as soon as it is found. What
+/// has to be looked at in all of them is, by `check`, before any is changed. `false` when there was nothing to remove.
 pub(crate) fn change_all(
     args: &LiveArgs,
     edit: &Edit,
@@ -273,7 +273,7 @@ fn selected(session: &WatchedSession, edit: &Edit) -> Result<Vec<(u32, Callsite)
     Ok(callsites)
 }
 
-/// Tells of rules that mean no statement that has been called so far: often a mistyped name.
+/// Notes rules that select no statement that has been called so far: often a mistyped name.
 fn report_no_match(
     session: &WatchedSession,
     edit: &Edit,

@@ -16,7 +16,7 @@ pub(crate) enum Edge {
     Last,
 }
 
-/// Reads what somebody typed for `--since` or `--until`.
+/// Reads the value of `--since` or `--until`.
 ///
 /// # Errors
 /// With what may be typed.

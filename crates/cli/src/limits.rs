@@ -12,7 +12,7 @@ pub(crate) const TYPO_LETTERS_MAX: usize = 3;
 /// Bytes of a configuration file: some hundred routes with comments; what is larger is no configuration.
 pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Problems of a configuration file that are told: nobody mends more at once.
+/// Problems of a configuration file that are reported at once.
 pub(crate) const CONFIG_PROBLEMS_MAX: usize = 50;
 
 /// Characters of a line that an error shows.
@@ -20,10 +20,10 @@ pub(crate) const EXCERPT_CHARACTERS_MAX: usize = 100;
 
 /// Timeout for an agent's answer, in milliseconds: it answers between two turns of its own, and a flush takes
 /// as long as a disk.
-pub(crate) const AGENT_PATIENCE_MS: u64 = 3_000;
+pub(crate) const AGENT_TIMEOUT_MS: u64 = 3_000;
 
-/// Timeout for an agent's answer where others could be kept waiting, in milliseconds: it is asked again when those are served.
-/// One that is idle takes a tenth of one.
+/// Timeout for an agent's answer where others could be kept waiting, in milliseconds: it is asked again when those are
+/// served. One that is idle takes a tenth of one.
 pub(crate) const AGENT_HURRY_MS: u64 = 4;
 
 /// Timeout for an agent's answer to `top`, in milliseconds: the screen waits for it.

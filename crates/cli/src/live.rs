@@ -15,14 +15,14 @@ pub(crate) fn live_sessions(args: &LiveArgs) -> Result<Vec<WatchedSession>, CliE
     Ok(live)
 }
 
-/// A search for live processes: those that are found at once come first, so that no one waits for an agent that is slow and
-/// perhaps has nothing to do with it.
+/// A search for live processes: those that are found at once come first, so that no one waits for an agent that is
+/// slow and perhaps has nothing to do with it.
 pub(crate) struct Search<'a> {
     name: &'a str,
     finder: SessionFinder,
     /// Whether a process was found.
     has_found: bool,
-    /// Nobody else can be meant.
+    /// No other process can match.
     is_over: bool,
     dead: Option<FoundProcess>,
     others: Vec<FoundProcess>,
@@ -59,7 +59,7 @@ impl<'a> Search<'a> {
     /// The others, when those that were slow have answered.
     ///
     /// # Errors
-    /// Also when nobody is meant, neither now nor before.
+    /// Also when no process matches, neither now nor before.
     pub(crate) fn rest(mut self) -> Result<Vec<WatchedSession>, CliError> {
         if self.is_over {
             return Ok(Vec::new());
@@ -88,7 +88,7 @@ impl<'a> Search<'a> {
     fn pick(&mut self, found: Vec<Located>) -> Result<Vec<WatchedSession>, CliError> {
         let mut live = Vec::new();
         for at in found {
-            // One that cannot be read, or has just gone, is nobody's.
+            // One that cannot be read, or has just gone, matches no name.
             let Some((app, pid)) = self.finder.owner_of(&at) else {
                 continue;
             };
@@ -130,7 +130,7 @@ fn open(process: FoundProcess, finder: &mut SessionFinder) -> Result<WatchedSess
     opened.map_err(|cause| CliError::Control { process, cause })
 }
 
-/// Nobody who lives is meant; tells who lives.
+/// The error that no live process matches, with the names of those that live.
 fn no_running_process(
     name: &str,
     dead: Option<FoundProcess>,

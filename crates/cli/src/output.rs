@@ -74,7 +74,7 @@ pub(crate) fn titled_note(paint: Paint, style: Style, title: &str, text: impl Di
     ));
 }
 
-/// Writes what a service tells of itself, as [`titled_note`] does.
+/// Writes a service's report about itself, as [`titled_note`] does.
 pub(crate) fn service_note(color: ColorChoice, title: &str, text: impl Display) {
     titled_note(color.for_stderr(), Style::Good, title, text);
 }

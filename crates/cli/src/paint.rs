@@ -55,7 +55,7 @@ pub(crate) enum Style {
     /// All is well.
     Good,
     /// Worth a look.
-    Doubt,
+    Warning,
     /// Wrong.
     Bad,
     /// The name of a file.
@@ -69,8 +69,8 @@ pub(crate) const RESET: &str = "\x1b[0m";
 
 impl Style {
     /// The style of a number that is worth a look when there is one.
-    pub(crate) const fn doubt_if(is_doubtful: bool) -> Self {
-        if is_doubtful { Self::Doubt } else { Self::Plain }
+    pub(crate) const fn warning_if(is_warning: bool) -> Self {
+        if is_warning { Self::Warning } else { Self::Plain }
     }
 
     /// The sequence that begins it; empty for plain text. Levels are as the layouts paint them.
@@ -81,7 +81,7 @@ impl Style {
             Self::Level(Level::Trace) | Self::File => "\x1b[35m",
             Self::Level(Level::Debug) => "\x1b[34m",
             Self::Level(Level::Info) | Self::Good => "\x1b[32m",
-            Self::Level(Level::Warn) | Self::Doubt => "\x1b[33m",
+            Self::Level(Level::Warn) | Self::Warning => "\x1b[33m",
             Self::Level(Level::Error) => "\x1b[31m",
             Self::Level(Level::Fatal) | Self::Bad => "\x1b[1;31m",
             Self::Key => "\x1b[36m",

@@ -126,7 +126,7 @@ fn table_of(sessions: &[Session]) -> Table {
             (Style::Plain, number(stats.callsites.to_string())),
             (Style::Plain, number(count_text(stats.committed))),
             (
-                if dropped > 0 { Style::Doubt } else { Style::Plain },
+                if dropped > 0 { Style::Warning } else { Style::Plain },
                 number(count_text(dropped)),
             ),
             (Style::Plain, number(count_text(stats.pending()))),

@@ -159,7 +159,7 @@ fn look(
             (_, true) if session.stats.pending() == 0 => {
                 (Style::Dim, "nowhere, and there is nothing to write".to_owned())
             }
-            (_, true) => (Style::Doubt, "it logged to no file: use --into FILE".to_owned()),
+            (_, true) => (Style::Warning, "it logged to no file: use --into FILE".to_owned()),
             (_, false) => (Style::Plain, files_text(&files)),
         };
         table.push([
@@ -249,7 +249,7 @@ fn put_recovered(
         writeln!(
             output,
             "  {} {}",
-            paint.the(Style::Doubt, "damage:"),
+            paint.the(Style::Warning, "damage:"),
             safe(damage)
         )?;
     }

@@ -7,7 +7,7 @@ mod agent_place;
 mod run_dirs;
 
 use crate::error::CliError;
-use crate::limits::{AGENT_HURRY_MS, AGENT_PATIENCE_MS, AGENT_WATCH_MS};
+use crate::limits::{AGENT_HURRY_MS, AGENT_TIMEOUT_MS, AGENT_WATCH_MS};
 use crate::output::safe;
 use crate::session_args::{AgentAt, RunDirArgs};
 use agent_place::AgentPlace;
@@ -64,8 +64,8 @@ pub(crate) struct SessionFinder {
     agents: Vec<AgentPlace>,
     /// Timeout for an agent's answer.
     timeout: Duration,
-    /// A search that goes on for long: an agent that does not answer is left alone for a while, and that of a command goes
-    /// with the command.
+    /// A search that goes on for long: an agent that does not answer is left alone for a while, and that of a command
+    /// goes with the command.
     goes_on: bool,
 }
 
@@ -86,7 +86,7 @@ impl SessionFinder {
                 false => run_dirs(run_dir)?,
             },
             agents,
-            timeout: Duration::from_millis(AGENT_PATIENCE_MS),
+            timeout: Duration::from_millis(AGENT_TIMEOUT_MS),
             goes_on: false,
         })
     }
@@ -247,7 +247,7 @@ impl SessionFinder {
         agent.ask(timeout, |client| client.open(entry.session))
     }
 
-    /// Application and process of a session; `None` when it has just gone, or cannot be read, which `ps` tells.
+    /// Application and process of a session; `None` when it has just gone, or cannot be read, which `ps` reports.
     pub(crate) fn owner_of(&mut self, at: &Located) -> Option<(String, u32)> {
         if let Some(entry) = &at.entry {
             return Some((safe(&entry.app), entry.pid));
@@ -256,8 +256,8 @@ impl SessionFinder {
         Some((safe(&process.app), process.pid))
     }
 
-    /// The sinks that the records of an agent's session go to. With `written`, those that were committed before are with the
-    /// kernel then.
+    /// The sinks that the records of an agent's session go to. With `written`, those that were committed before are
+    /// with the kernel then.
     pub(crate) fn sinks(&mut self, at: &Located, written: bool) -> Result<Vec<RecoverableSink>, AgentError> {
         let timeout = self.timeout;
         let (Some(entry), Some(agent)) = (&at.entry, self.agent_of(at)) else {

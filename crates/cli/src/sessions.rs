@@ -1,4 +1,4 @@
-//! The sessions there are, and the choice of those that somebody names.
+//! The list of sessions, and the choice of those that the user names.
 
 use crate::error::CliError;
 use crate::paint::Style;
@@ -40,7 +40,7 @@ pub(crate) fn has_gone(at: &Located, error: &AgentError) -> bool {
 pub(crate) fn state_cell(state: State) -> (Style, String) {
     let style = match state {
         State::Alive => Style::Good,
-        State::Away | State::Dead => Style::Doubt,
+        State::Away | State::Dead => Style::Warning,
         State::Damaged => Style::Bad,
     };
     (style, state.name().to_owned())

@@ -291,7 +291,7 @@ impl Lines {
     /// `3 dropped`, as part of a sum.
     fn dropped(&self, count: u64) -> impl Display + use<> {
         let text = format!("{} dropped", count_text(count));
-        self.paint.the(Style::doubt_if(count > 0), text)
+        self.paint.the(Style::warning_if(count > 0), text)
     }
 }
 
@@ -312,7 +312,7 @@ fn put_process(lines: &mut Lines, session: &Session) {
         lines.put("ended by", paint.the(Style::Bad, format!("signal {signal}")));
     }
     if session.panics > 0 {
-        lines.put("panics", paint.the(Style::Doubt, session.panics));
+        lines.put("panics", paint.the(Style::Warning, session.panics));
     }
 }
 
@@ -370,7 +370,7 @@ fn put_sink(lines: &mut Lines, session: &Session, index: usize, sink: &SinkStats
     }
     let errors = match sink.counts.errors {
         0 => paint.the(Style::Plain, "no failed writes".to_owned()),
-        count => paint.the(Style::Doubt, format!("{} failed writes", count_text(count))),
+        count => paint.the(Style::Warning, format!("{} failed writes", count_text(count))),
     };
     let bytes = bytes_text(sink.counts.written_bytes);
     lines.put("", format!("{bytes} written, {errors}"));

@@ -30,7 +30,8 @@ use std::time::{Duration, Instant};
 /// Interval at which new processes are looked for.
 const SCAN_EVERY: Duration = Duration::from_millis(500);
 
-/// Interval at which agents are asked for the rings of new threads, where there are any: sooner than such a ring is full.
+/// Interval at which agents are asked for the rings of new threads, where there are any: sooner than such a ring is
+/// full.
 const EXTEND_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the command.
@@ -184,7 +185,7 @@ impl<'a> Tail<'a> {
         if !self.is_meant(&at, &app, pid) {
             return;
         }
-        // One that cannot be opened is being made or removed, or damaged, which `ps` tells.
+        // One that cannot be opened is being made or removed, or damaged, which `ps` reports.
         let Ok(view) = self.finder.view(&at) else {
             return;
         };
@@ -223,7 +224,7 @@ impl<'a> Tail<'a> {
 
     /// The files to which an agent writes the records of a session.
     fn files_of_agent(&mut self, at: &Located) -> Vec<PathBuf> {
-        // Where they are not told, the past is what memory has.
+        // Where the agent does not report them, the past is what memory has.
         let mut sinks = self.finder.sinks(at, false).unwrap_or_default();
         sinks.sort_by_key(|sink| sink.min_level);
         let files = sinks.into_iter().filter_map(|sink| Some(sink.file?.path));
@@ -235,7 +236,7 @@ impl<'a> Tail<'a> {
         names.is_empty() || names.iter().any(|name| at.is_named(name, app, pid))
     }
 
-    /// Nobody who lives is meant.
+    /// No live process matches.
     fn no_running_process(&mut self) -> CliError {
         let finder = &mut self.finder;
         let found = finder.find();
@@ -332,7 +333,7 @@ impl<'a> Tail<'a> {
                 Some(known) => (known.app.clone(), known.at.path.clone()),
                 None => continue,
             };
-            // A session that stays is one that nobody could tidy away.
+            // A session that stays is one that could not be removed.
             let how = if path.join("session").exists() {
                 "was killed; its log is finished at its next start, or by `logdrive recover`"
             } else {
@@ -360,7 +361,7 @@ impl<'a> Tail<'a> {
             && self.follow.followed().next().is_none()
     }
 
-    /// Writes what is left and tells what is missing.
+    /// Writes what is left and reports what is missing.
     fn finish(mut self) -> Result<(), CliError> {
         self.lines.flush()?;
         let missed = self.follow.missed();

@@ -1,5 +1,5 @@
-//! Sessions that are looked at: the facts about each, its numbers, its callsites and its rules, wherever its memory comes
-//! from.
+//! Sessions that are looked at: the facts about each, its numbers, its callsites and its rules, wherever its memory
+//! comes from.
 
 use crate::error::CliError;
 use crate::instant::now_unix_ns;
@@ -205,7 +205,7 @@ pub(crate) struct WatchedSession {
     pub(crate) app: String,
     pub(crate) pid: u32,
     pub(crate) view: SessionReader,
-    /// Sinks, as its agent tells them.
+    /// Sinks, as its agent reports them.
     sinks_at_agent: Vec<RecoverableSink>,
     /// Callsites that it had when it was opened.
     callsites_seen: u32,
@@ -243,7 +243,7 @@ impl WatchedSession {
         Ok(session)
     }
 
-    /// Asks its agent, if one has it, for its sinks. Where they are not told, there is nothing to be said of them.
+    /// Asks its agent, if it has one, for its sinks; `None` where the agent does not report them.
     pub(crate) fn with_sinks(mut self, finder: &mut SessionFinder) -> Self {
         self.sinks_at_agent = finder.sinks(&self.at, false).unwrap_or_default();
         self

@@ -66,7 +66,7 @@ fn program() {
 struct Program(Process);
 
 impl Program {
-    /// Starts it and waits until it has a session; it logs when it is told to.
+    /// Starts it and waits until it has a session; it logs on command.
     fn start_waiting(dir: &Path, records: u64, stays: bool) -> Self {
         let mut program = Self::start_with(dir, records, stays, true);
         program.0.expect("JOINED");

@@ -35,7 +35,7 @@ fn levels_change_through_the_agent_and_go_back() {
     );
     // The change holds when the command has ended: no wait.
     shop.does("detail 2");
-    // What is set and removed between two looks of the drain is not told.
+    // A rule that is set and removed between two ticks of the drain is not logged.
     let told = |text: &str| log_of(dir, "shop").contains(text).then_some(());
     wait_for("the log tells it", || told("live control: net::quic=debug"));
     let said = ok(dir, &["level", &shop.pid().to_string(), "--reset"]);
@@ -105,7 +105,7 @@ fn callsites_are_sorted_by_rate_and_can_be_sampled_and_muted() {
     shop.does("tock 1");
     shop.does("ticks 100");
     shop.does("flush");
-    // What was counted before the first look is told once a second at most.
+    // Counts from before the first tick are reported once a second at most.
     let mut rows = Vec::new();
     wait_for("both are counted", || {
         rows = json_lines(&ok(dir, &["callsites", "shop", "--json", "--interval", "10ms"]));
@@ -335,7 +335,7 @@ fn an_agent_reads_its_configuration_again_when_its_user_says_so() {
     shop.end();
 }
 
-/// A sink that fails makes the flush of those false that log there, and of nobody else.
+/// A sink that fails makes only the flushes of its own processes false.
 #[test]
 fn a_flush_tells_the_truth_about_the_sinks_of_its_own_records() {
     let tables = "[[sink]]\nname = \"main\"\npath = \"DIR/{app}.log\"\n\n\
@@ -349,7 +349,7 @@ fn a_flush_tells_the_truth_about_the_sinks_of_its_own_records() {
     let (mut loud, mut quiet) = (Program::start(dir, "loud"), Program::start(dir, "quiet"));
     loud.does("tick 1");
     assert!(loud.does("flush"));
-    // Nobody reads any more: what goes there is lost.
+    // The output has no reader any more: what goes there is lost.
     drop(reader);
     loud.does("tick 2");
     quiet.does("tick 2");

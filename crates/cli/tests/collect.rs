@@ -194,7 +194,7 @@ fn what_comes_while_the_collector_is_away_waits_in_the_spool() {
     let more = ["--app", "app", "--spool", &spool, "--end-timeout", "100ms"];
     let mut count = 0;
     for _ in 0..3 {
-        // Nobody listens: all of it goes to the disk, and the sender says so by its status.
+        // There is no listener: all of it goes to the disk, and the sender's exit status shows it.
         let mut sender = world.send("-", &address, &more);
         let mut sender = sender.stdin(Stdio::piped()).spawn().expect("it starts");
         let text: String = (count..count + 5_000)

@@ -244,11 +244,11 @@ impl Silent {
 
     fn accept(&self) -> OwnedFd {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        let patience = Timespec {
+        let timeout = Timespec {
             tv_sec: 30,
             tv_nsec: 0,
         };
-        assert_eq!(poll(&mut polled, Some(&patience)), Ok(1), "nobody comes");
+        assert_eq!(poll(&mut polled, Some(&timeout)), Ok(1), "nobody comes");
         net::accept(&self.socket).expect("a connection")
     }
 }
@@ -267,7 +267,7 @@ fn an_agent_that_does_not_answer_keeps_no_other_program_waiting() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    // In a hurry first, then with all patience: by then the level of the one that was found has changed.
+    // With a short timeout first, then with the full one: by then the level of the one that was found has changed.
     let hurried = silent.accept();
     let patient = silent.accept();
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();

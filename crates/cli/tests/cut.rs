@@ -1,5 +1,6 @@
-//! Connections that are cut under load, disks that are full, and clients that mean harm: records are in the collector's log
-//! once, and the next client is served. `LOGDRIVE_TEST_CYCLES` makes the cuts more, `LOGDRIVE_TEST_CONNECTIONS` the clients.
+//! Connections that are cut under load, disks that are full, and clients that mean harm: records are in the
+//! collector's log once, and the next client is served. `LOGDRIVE_TEST_CYCLES` makes the cuts more,
+//! `LOGDRIVE_TEST_CONNECTIONS` the clients.
 
 mod support;
 
@@ -24,7 +25,7 @@ fn check(world: &World, count: usize) {
     assert!(found.into_iter().eq(expected), "out of order");
 }
 
-/// Passes bytes on, and cuts each connection after some of them, until it is told to leave them alone.
+/// Passes bytes on, and cuts each connection after some of them, until it is told to stop cutting.
 struct Proxy {
     address: String,
     cuts: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! `logdrive dump`: what a live program keeps in memory is written when somebody asks for it.
+//! `logdrive dump`: what a live program keeps in memory is written on request.
 //!
 //! The program that logs is the test itself.
 

@@ -27,7 +27,7 @@ fn command(dir: &Path, options: &[&str], run: &[&str]) -> Command {
     command
 }
 
-/// The same where whoever runs the tests has signals ignored, as shells do for what runs in their background.
+/// The same where the parent of the tests has signals ignored, as shells do for what runs in their background.
 fn heeding(command: &Command) -> Command {
     let mut heeding = Command::new("env");
     heeding
@@ -64,7 +64,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).expect("there is a log")
 }
 
-/// The level, the output and the rest of each line of a log in text that does not tell of the command itself.
+/// The level, the output and the rest of each line of a log in text without the lines about the command itself.
 fn lines(log: &str) -> Vec<(String, String, String)> {
     let split = |line: &str| {
         let mut words = line.splitn(5, ' ').map(str::to_owned);

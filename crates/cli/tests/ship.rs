@@ -1,5 +1,5 @@
 //! Programs that send their records to a collector with a sink of their own, and through an agent: each committed record
-//! is in the collector's log once, whoever is killed. `LOGDRIVE_TEST_CYCLES` makes the kills more.
+//! is in the collector's log once, whichever process is killed. `LOGDRIVE_TEST_CYCLES` makes the kills more.
 
 mod support;
 
@@ -346,7 +346,7 @@ fn a_reload_sends_to_another_collector_and_a_recovery_does_too() {
     wait_for("the other one has it", || {
         (ids(&second).last() == Some(&5999)).then_some(())
     });
-    // The first one is not needed any more, by nobody.
+    // The first one is not needed any more.
     of_first.end();
     assert_eq!(ids(&first), (0..3000).collect::<Vec<u64>>());
     of_second.end();
@@ -407,7 +407,7 @@ fn a_start_asks_a_collector_that_does_not_answer_once_for_all_dead_sessions() {
     assert!(world.raw().iter().any(|line| line.contains(notice)), "it is told");
     let told: Vec<Value> = orders(&world);
     assert_eq!(told.len(), 10);
-    // The next start finds somebody there.
+    // The next start finds a listener.
     std::fs::remove_file(&away).expect("a socket");
     collector.end();
     let (collector, _) = world.collect(&to, &[]);

@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 const APP: &str = "LOGDRIVE_CLI_TEST_APP";
 
-/// Does nothing, unless it was started by [`start`]: then this is a program that logs what it is told to.
+/// Does nothing, unless it was started by [`start`]: then this is a program that logs on command.
 #[test]
 fn program() {
     let Some(dir) = std::env::var_os(VICTIM_DIR) else {

@@ -39,7 +39,7 @@ pub enum CollectorError {
         /// Name of the variable.
         variable: &'static str,
     },
-    /// The collector cannot be reached because of what it was told, such as an address that carries no records.
+    /// The options do not allow a connection, such as an address that carries no records.
     #[error(transparent)]
     Ship {
         /// Cause, with the address.

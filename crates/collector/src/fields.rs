@@ -112,7 +112,7 @@ impl Fields {
 }
 
 impl Fields {
-    /// The members of an object; those that have a key of the fields get a number behind it that nobody has.
+    /// The members of an object; those that have a key of the fields get an unused number behind it.
     fn put_renamed(&self, inside: &[u8], out: &mut Vec<u8>) {
         let found = keys_of(inside);
         let is_ours = |name: &[u8]| self.keys.iter().any(|key| key.as_bytes() == name);

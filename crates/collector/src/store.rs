@@ -45,7 +45,7 @@ struct Inner {
     file: LogFile,
     ledger: Ledger,
     sessions: HashMap<u128, StoredSession>,
-    /// Count of all that sessions have sent, which tells the session that was silent longest.
+    /// Count of all that sessions have sent, which gives the session that was silent longest.
     clock: u64,
     /// Fields of the senders, by connection.
     fields: HashMap<u64, Fields>,
@@ -79,7 +79,8 @@ fn now_unix_ns() -> u64 {
 }
 
 impl Store {
-    /// Opens the log and the ledger beside it, makes their directory, and cuts off what a killed collector wrote in part.
+    /// Opens the log and the ledger beside it, makes their directory, and cuts off what a killed collector wrote in
+    /// part.
     ///
     /// # Errors
     /// When a file or the directory cannot be made or read.
@@ -113,7 +114,7 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked has not acknowledged what it was about to write.
+        // The thread that panicked has not acknowledged what it was about to write.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,7 +137,7 @@ impl Store {
         self.lock().file.reopen();
     }
 
-    /// Messages for whoever runs the collector, since the last call.
+    /// Messages for the operator of the collector, since the last call.
     pub fn notices(&self) -> Vec<String> {
         let mut inner = self.lock();
         let mut all = std::mem::take(&mut inner.notices);

@@ -156,8 +156,10 @@ impl Backend {
         status: Arc<BackendStatus>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
+        // First, because id 0 is the gap callsite of every session.
         let gap = gap_callsite().encode().unwrap_or_default();
         session.register(&gap, control::ON)?;
+        // A thread that starts takes one of these and does not wait for the file of a new ring.
         for _ in 0..crate::limits::SPARE_RINGS {
             session.make_spare_ring(crate::limits::SPARE_RINGS)?;
         }

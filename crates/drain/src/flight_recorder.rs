@@ -119,7 +119,7 @@ pub(crate) struct DumpRequest {
     pub(crate) requesters: Requesters,
 }
 
-/// Those who have asked for a dump, for the answer.
+/// Requesters of a dump, which get an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Requesters {
     /// The number of a request in the session's file.
@@ -129,8 +129,8 @@ pub(crate) struct Requesters {
 }
 
 impl Requesters {
-    /// Nobody: a record, or a crash, is the reason.
-    pub(crate) fn is_nobody(&self) -> bool {
+    /// No requester: a record or a crash is the reason.
+    pub(crate) fn is_empty(&self) -> bool {
         self.request.is_none() && self.answers.is_empty()
     }
 
@@ -218,7 +218,7 @@ impl FlightRecorder {
         self.pending.or_else(|| self.dump.map(going_on))
     }
 
-    /// Requests a dump that nobody waits for, unless one is requested already.
+    /// Requests a dump without a requester that waits, unless one is requested already.
     pub(crate) fn request_dump(&mut self, span: Option<Duration>, reason: &str) {
         self.pending.get_or_insert_with(|| DumpRequest {
             span,

@@ -56,7 +56,8 @@ impl Backend {
         self.commands.send(Command::SetRouter(Box::new(router)));
     }
 
-    /// Keeps records that no sink takes in memory, from now on; what is kept already stays where the size stays the same.
+    /// Keeps records that no sink takes in memory, from now on; what is kept already stays where the size stays the
+    /// same.
     pub fn set_recorder_policy(&self, policy: impl RecorderPolicy + 'static) {
         self.commands.send(Command::SetRecorderPolicy(Box::new(policy)));
     }
@@ -66,7 +67,8 @@ impl Backend {
         self.commands.send(Command::SetQuotaPolicy(Box::new(policy)));
     }
 
-    /// Writes what is kept of the process of a session, as the recorder says how far back: it has crashed, and leaves next.
+    /// Writes what is kept of the process of a session, as the recorder says how far back: it has crashed, and leaves
+    /// next.
     pub fn dump_session(&self, session: u64, span: Option<Duration>, reason: String) {
         self.commands.send(Command::Dump(Some(session), span, reason));
     }
@@ -77,9 +79,9 @@ impl Backend {
         self.commands.send(Command::DumpCrashed(session, reason));
     }
 
-    /// Writes what is kept of the process of a session, so far back or all. Returns where the number of records comes once
-    /// they are laid out: a flush ticket that is requested then is passed when they are with the kernel. Where nothing is
-    /// kept of that process, the sender is dropped.
+    /// Writes what is kept of the process of a session, so far back or all. Returns where the number of records comes
+    /// once they are laid out: a flush ticket that is requested then is passed when they are with the kernel. Where
+    /// nothing is kept of that process, the sender is dropped.
     pub fn start_dump(&self, session: u64, span: Option<Duration>, reason: String) -> Receiver<u64> {
         let (answer, answered) = channel();
         self.commands.send(Command::DumpFor {
@@ -91,8 +93,9 @@ impl Backend {
         answered
     }
 
-    /// Keeps records of the process of a session, which is here or [joins](Backend::join) next, in memory as it wishes, where
-    /// the [recorder](Backend::set_recorder_policy) has none for it. They are written where the router sends its fatal records.
+    /// Keeps records of the process of a session, which is here or [joins](Backend::join) next, in memory, with these
+    /// options, where the [recorder](Backend::set_recorder_policy) has none for it. They are written where the router
+    /// sends its fatal records.
     pub fn request_recorder(&self, session: u64, options: RecorderOptions) {
         self.commands.send(Command::RequestRecorder(session, options));
     }

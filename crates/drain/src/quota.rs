@@ -119,7 +119,7 @@ pub(crate) struct Quotas {
     slots: Vec<Option<QuotaUsage>>,
     second_ends_ns: u64,
     day: u64,
-    /// Whether bytes were spent that nobody remembers yet.
+    /// Whether bytes were spent that are not stored yet.
     is_unsaved: bool,
 }
 
@@ -204,7 +204,7 @@ impl Quotas {
         lines
     }
 
-    /// Forgets quotas that nobody is under. The bytes of the day stay, as long as they are not those of too many.
+    /// Forgets quotas without a process. The bytes of the day stay, as long as they are not those of too many.
     fn forget_unused(&mut self) {
         let mut unused = 0;
         for place in &mut self.slots {

@@ -45,8 +45,8 @@ pub fn recover(session: &Path, into: Option<&FileOptions>) -> Result<Recovered, 
 }
 
 /// Recovers what dead processes of one application left, before it starts again. What goes wrong is noted; it must
-/// not keep the application from starting, and a collector that does not answer is waited for once, however many sessions
-/// have something for it.
+/// not keep the application from starting, and a collector that does not answer is waited for once, however many
+/// sessions have something for it.
 pub(crate) fn recover_app(run_dirs: &[PathBuf], app: &str, status: &BackendStatus) {
     let mut collectors = Collectors::default();
     for session in dead_sessions(run_dirs, app) {
@@ -186,7 +186,7 @@ fn recover_with(
     recovered.end = describe_exit(&session, &stats, None);
     let (_, broken) = session.rings();
     recovered.damage.extend(broken.iter().map(ToString::to_string));
-    // A table that cannot be read would leave records of callsites that nobody knows.
+    // A table that cannot be read would leave records of unknown callsites.
     session.callsites()?;
     drain_dead(&mut adopted, storage, &mut recovered)?;
     session.remove()?;
@@ -221,8 +221,8 @@ fn drain_dead(
     Ok(())
 }
 
-/// Returns the flight recorder of the process. Where its memory is damaged, nothing of it can be reported, and the rest is
-/// recovered.
+/// Returns the flight recorder of the process. Where its memory is damaged, nothing of it can be reported, and the
+/// rest is recovered.
 fn adopt_recorder(adopted: &AdoptedSession, recovered: &mut Recovered) -> Option<FlightRecorder> {
     let file = match adopted.session.keep() {
         Ok(file) => file?,

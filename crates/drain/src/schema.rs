@@ -1,10 +1,10 @@
-//! Options as constant rows: each option is declared once, as a field with its doc comment, and everything else reads the
-//! row.
+//! Options as constant rows: each option is declared once, as a field with its doc comment, and everything else reads
+//! the row.
 //!
-//! [`options!`](crate::options) declares a struct and, for each field, a [`Row`] with its type, bounds, words and example;
-//! the doc comment is the help text. [`rows!`](crate::rows) does the same for a struct that is declared elsewhere. From the
-//! rows come the keys of configuration files with their errors, the commented default and the manual page
-//! (`logdrive config`), the text that a session keeps for whoever recovers it ([`to_text`]), and the keys of the C
+//! [`options!`](crate::options) declares a struct and, for each field, a [`Row`] with its type, bounds, words and
+//! example; the doc comment is the help text. [`rows!`](crate::rows) does the same for a struct that is declared
+//! elsewhere. From the rows come the keys of configuration files with their errors, the commented default and the
+//! manual page (`logdrive config`), the text that a session keeps for a recoverer ([`to_text`]), and the keys of the C
 //! interface ([`set_text`]).
 //!
 //! These are macros by example and no derive: the compiler itself reads fields, types and doc comments, so that no token
@@ -80,8 +80,8 @@ pub trait Options {
     /// When the value is none of the field's type, or there is no such option.
     fn set(&mut self, name: &str, value: Value) -> Result<(), Wrong>;
 
-    /// Calls with this struct and those below it whose options stand beside its own, in the order in which they are shown
-    /// and read.
+    /// Calls with this struct and those below it whose options stand beside its own, in the order in which they are
+    /// shown and read.
     fn visit<'a>(&'a self, each: &mut dyn FnMut(&'a dyn Options));
 
     /// The same, to change them. One that is chosen by an option before it is chosen anew.
@@ -317,8 +317,8 @@ macro_rules! place {
 }
 
 /// Declares a struct whose fields are options, each with its row, and where needed with its own two functions, as for
-/// [`rows!`](crate::rows). Fields that are none stand behind `and`, options that are no fields behind `with`, and fields that
-/// are structs with options of their own, shown and read together with these, behind `before` and `after`.
+/// [`rows!`](crate::rows). Fields that are none stand behind `and`, options that are no fields behind `with`, and
+/// fields that are structs with options of their own, shown and read together with these, behind `before` and `after`.
 ///
 /// ```
 /// use logdrive_drain::schema::{Kind, Row, Schema};

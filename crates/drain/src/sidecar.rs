@@ -29,7 +29,7 @@ pub struct SidecarOptions {
 #[derive(Debug)]
 pub struct Sidecar {
     adopted: AdoptedSession,
-    /// Process of the session, where it could be had: it says how it ended.
+    /// Process of the session, where it could be opened: it gives the exit status.
     process: Option<Process>,
     drain: DrainThread,
 }
@@ -39,7 +39,7 @@ impl Sidecar {
     /// its last sidecar stopped.
     ///
     /// # Errors
-    /// When somebody else drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
+    /// When another process drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let mut adopted = AdoptedSession::new(SessionReader::open_for_drain(path)?)?;
         let session = Arc::clone(&adopted.session);

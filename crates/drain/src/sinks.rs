@@ -46,8 +46,9 @@ impl Sinks {
         }
     }
 
-    /// Opens another sink, in one of the places that [`BackendOptions::sink_places`](crate::BackendOptions::sink_places) gives; returns its number. Records go
-    /// there as the router says, from now on.
+    /// Opens another sink, in one of the places that
+    /// [`BackendOptions::sink_places`](crate::BackendOptions::sink_places) gives; returns its number. Records go there
+    /// as the router says, from now on.
     ///
     /// # Errors
     /// When all places are taken, the target cannot be opened, or a thread cannot be started.
@@ -105,8 +106,8 @@ impl Sinks {
         BackendError::SinkPlaces { limit: self.places() }
     }
 
-    /// Closes a sink that no route leads to any more, when what it was given is written. Its place is free for another one
-    /// [then](Sinks::wait_closed).
+    /// Closes a sink that no route leads to any more, when what it was given is written. Its place is free for another
+    /// one [then](Sinks::wait_closed).
     pub fn close(&self, number: usize) {
         self.commands.send(Command::CloseSink(number));
     }
@@ -122,7 +123,7 @@ impl Sinks {
         for (number, writer) in writers.iter_mut().enumerate() {
             if writer.is_some() && self.starter.status.is_closed(number) {
                 *writer = None;
-                // Nobody has its buffers: the drain let go of them before it let the sink close. Where memory cannot be
+                // Its buffers are free: the drain released them before it let the sink close. Where memory cannot be
                 // given back, or the text has no room, the next sink in this place has it.
                 let _ = self.starter.buffers.release(number);
                 let _ = self.describe(number, None);
@@ -151,8 +152,8 @@ impl Sinks {
         self.places().saturating_sub(open)
     }
 
-    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, how long lines wait, and
-    /// which collectors they are sent to.
+    /// Changes what can change of an open sink: its layout, its levels, what happens when it is slow, how long lines
+    /// wait, and which collectors they are sent to.
     ///
     /// # Errors
     /// When the layout cannot be used, or there is no more room in the session to note the collectors for a recovery.
@@ -202,8 +203,8 @@ impl Sinks {
         self.starter.status.flush_status(ticket, sinks)
     }
 
-    /// Returns how often each sink could not write, or not make durable, what it was given, for good. What a sink drops because it is
-    /// too slow is counted elsewhere.
+    /// Returns how often each sink could not write, or not make durable, what it was given, for good. What a sink
+    /// drops because it is too slow is counted elsewhere.
     pub fn lost(&self) -> Vec<u64> {
         self.starter.status.lost()
     }

@@ -98,8 +98,8 @@ impl Stats {
         stats
     }
 
-    /// The statistics of a session that is drained here for another process: what the sinks did with it is in the agent's
-    /// own numbers. Whatever the process has written into its headers, the work is bounded by what it may have.
+    /// The statistics of a session that is drained here for another process: what the sinks did with it is in the
+    /// agent's own numbers. Whatever the process has written into its headers, the work is bounded by what it may have.
     pub fn of_shared(session: &HostedSession) -> Self {
         let header = session.header();
         let mut stats = Self::gather(header, &session.rings_from(0), None);
@@ -148,7 +148,7 @@ impl Stats {
     }
 }
 
-/// The statistics of a backend, for other threads: it holds up nobody, and outlives the backend.
+/// The statistics of a backend, for other threads: it blocks no other thread, and outlives the backend.
 #[derive(Debug, Clone)]
 pub struct StatsSource {
     session: Arc<SessionWriter>,

@@ -21,7 +21,7 @@ const MFILE: Fault = Fault::Error(Errno::MFILE.raw_os_error());
 const INTR: Fault = Fault::Error(Errno::INTR.raw_os_error());
 const INVAL: Fault = Fault::Error(Errno::INVAL.raw_os_error());
 
-/// A log on a disk that fails when told.
+/// A log on a disk with injected failures.
 struct Setup {
     dir: tempfile::TempDir,
     options: FileOptions,
@@ -269,7 +269,7 @@ fn a_rotated_file_is_synced_first_where_syncs_are_wanted() {
     let lost = put(&mut file, &setup.chunks.next(1), NOW_NS);
     setup.storage.fail(Operation::Sync, 0, 1, IO);
     put(&mut file, &setup.chunks.next(3), NOW_NS);
-    let failed = file.sync().expect_err("told by the next sync");
+    let failed = file.sync().expect_err("reported by the next sync");
     assert_eq!(
         (failed.unsynced[0].ino, failed.unsynced[0].from_offset),
         (lost.ino, lost.offset)

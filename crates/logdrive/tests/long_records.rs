@@ -1,5 +1,5 @@
-//! Records that are longer than their ring takes: their long values are cut, whatever the size of the ring and whoever
-//! makes the call, and nothing of them is dropped.
+//! Records that are longer than their ring takes: their long values are cut, for any size of the ring and any
+//! caller, and nothing of them is dropped.
 #![forbid(unsafe_code)]
 
 use logdrive::{Full, Guard, MemorySink, Stats};

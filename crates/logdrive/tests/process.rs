@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells the program where to play its role.
+/// Variable with the directory in which the program plays its role.
 const DIR: &str = "LOGDRIVE_TEST_PROCESS_DIR";
 
 /// Lines of each process before a fork, behind it, and in its child.
@@ -87,7 +87,7 @@ fn lines(who: &str) {
     (0..LINES).for_each(|number| logdrive::info!("| {} {}", who, number));
 }
 
-/// The child of a fork: logs, stops its logger, and ends without a word to whoever its parent works for.
+/// The child of a fork: logs, stops its logger, and ends without the exit handlers of its parent.
 fn child(dir: &Path, guard: Guard, parent: u32, number: u32) -> ! {
     let work = std::panic::AssertUnwindSafe(|| {
         lines(&format!("child {number}"));

@@ -15,11 +15,11 @@ use std::process::Command;
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
-/// The variables that tell the program which role to play, and where its session may lie.
+/// Variables with the role that the program plays, and the directory of its session.
 const ROLE: &str = "LOGDRIVE_TEST_ROLE";
 const DIR: &str = "LOGDRIVE_TEST_DIR";
 
-/// Rounds before the door is shut, and behind it.
+/// Rounds before the filter for system calls is installed, and after it.
 const ROUNDS: u64 = 2_000;
 
 /// Far more than the records of all rounds: a ring that fills up has to wake the drain.
@@ -106,7 +106,7 @@ fn shut_the_door() {
     }
 }
 
-/// Tells that the thread has come to its end, and ends it without what a Rust thread does at its end.
+/// Reports that the thread has come to its end, and ends it without what a Rust thread does at its end.
 fn report_and_leave(pipe: i32) -> ! {
     let done = 1u8;
     // SAFETY: the pipe is open for as long as the program, and one byte of `done` is read. `exit` ends this thread at
@@ -184,8 +184,8 @@ fn serve(role: &str, dir: &Path) -> ! {
     std::process::exit(0);
 }
 
-/// Starts the program anew for a role, and tells whether it came to its end; or plays the role, if this is the new
-/// start. Nobody can tell where the program runs under an emulator, which has no filter for system calls.
+/// Starts the program anew for a role, and returns whether it came to its end; or plays the role, if this is the new
+/// start. This is unknown where the program runs under an emulator, which has no filter for system calls.
 fn survives(test: &str, role: &str) -> Option<bool> {
     if let (Ok(role), Some(dir)) = (std::env::var(ROLE), std::env::var_os(DIR)) {
         serve(&role, &PathBuf::from(dir));

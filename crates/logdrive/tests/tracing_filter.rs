@@ -13,7 +13,7 @@ thread_local! {
     static EVALUATED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A value that tells that it was looked at.
+/// A value that records that it was read.
 fn value() -> u32 {
     EVALUATED.set(EVALUATED.get() + 1);
     7

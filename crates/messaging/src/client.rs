@@ -12,8 +12,8 @@ use std::time::Duration;
 /// Connection to a service that answers requests.
 ///
 /// Nothing runs behind it: requests go out and responses come in while one of its methods is called. With
-/// [`Client::submit`] and [`Client::complete`] many requests are under way at once, and travel together. One thread uses it
-/// at a time.
+/// [`Client::submit`] and [`Client::complete`] many requests are under way at once, and travel together. One thread
+/// uses it at a time.
 ///
 /// ```
 /// # use logdrive_ship::session::{ReplyBuffer, Peer, Service};
@@ -73,7 +73,7 @@ impl Client {
     /// Connects. Blocks until the other end has said hello, at most as long as the options allow.
     ///
     /// # Errors
-    /// Fails when nobody answers there, or will not serve us.
+    /// Fails when no server answers there, or it refuses the client.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (connection, hello) = Connection::connect(address, options, HELLO_ACKS)?;
         Ok(Self {
@@ -120,7 +120,7 @@ impl Client {
 
     fn await_reply(&mut self, number: u64) -> Result<&[u8], TransportError> {
         loop {
-            // What was asked before is answered first; nobody waits for it any more.
+            // Earlier requests are answered first; their callers do not wait any more.
             let reply = self.complete()?;
             if reply.number == number {
                 break;
@@ -253,9 +253,9 @@ impl Client {
         sent
     }
 
-    /// Sends messages one way, and blocks until the service at the other end has taken all of them. They travel in batches
-    /// that are acknowledged together: the more at once, the less each costs. Where the connection is lost, those of an
-    /// unknown part have been taken.
+    /// Sends messages one way, and blocks until the service at the other end has taken all of them. They travel in
+    /// batches that are acknowledged together: the more at once, the less each costs. Where the connection is lost,
+    /// those of an unknown part have been taken.
     ///
     /// ```
     /// # use logdrive_ship::session::{Peer, Service};
@@ -279,8 +279,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// Fails when one of them is too long, requests are under way, the connection is lost or the other end takes too long.
-    /// After the last two the client is of no more use.
+    /// Fails when one of them is too long, requests are under way, the connection is lost or the other end takes too
+    /// long. After the last two the client is of no more use.
     pub fn deliver<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<(), TransportError> {
         if self.waiting > 0 {
             // Their responses would come between.

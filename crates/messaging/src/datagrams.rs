@@ -45,7 +45,7 @@ pub(crate) struct Datagrams {
     /// The number of the message behind the last one in `segments`.
     next: u64,
     in_flight: InFlight,
-    /// The receiver has told of all before this number.
+    /// The receiver has acknowledged all before this number.
     acknowledged: u64,
     inbox: Vec<u8>,
 }
@@ -114,7 +114,7 @@ impl Datagrams {
         Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
         let end = Instant::now() + options.timeouts.connect;
         loop {
-            // A receiver that is not there yet is told again.
+            // A receiver that is not there yet gets the hello again.
             let _ = self.socket.send(&bytes);
             if self.receive(CREDIT_WAIT)? {
                 return Ok(());
@@ -144,7 +144,7 @@ impl Datagrams {
                     }
                     continue;
                 }
-                // Nobody listens there at this moment.
+                // No receiver listens there at this moment.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     if !timeout.is_zero() {
                         self.wait(false, timeout)?;
@@ -313,7 +313,7 @@ impl Datagrams {
 
     /// Says goodbye, and of how many messages, so that the receiver can count those at the end that never came.
     pub(crate) fn close(&mut self, next: u64) {
-        // Nobody is left to be told of what fails here.
+        // There is no caller left for errors of this call.
         let _ = self.flush();
         let mut bytes = Vec::new();
         let payload = encode_goodbye(Reason::Done, "");

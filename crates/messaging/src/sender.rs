@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-/// Pause of the lingering thread while the link is congested: what was sent before takes as long, and of many streams that
-/// are used in turn each has to fill a batch meanwhile.
+/// Pause of the lingering thread while the link is congested: what was sent before takes as long, and of many streams
+/// that are used in turn each has to fill a batch meanwhile.
 const CONGESTED_LINGER: Duration = Duration::from_millis(5);
 
 /// Sends messages that want no response.
 ///
-/// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`]; over
-/// `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is told by the next call;
-/// what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use it; calls block while the other end
-/// does not read, at most for the response timeout.
+/// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`];
+/// over `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is returned by
+/// the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use it; calls block
+/// while the other end does not read, at most for the response timeout.
 ///
 /// ```
 /// use logdrive_ship::session::{Peer, Service};
@@ -56,10 +56,10 @@ pub struct Sender {
 struct Shared {
     state: Mutex<SenderState>,
     linger: Duration,
-    /// Rises with each batch of a sender with one stream. While it does, nothing is late, and the lingering thread leaves
-    /// the lock to those who push. Relaxed: a hint; a stale one makes the thread look.
+    /// Rises with each batch of a sender with one stream. While it does, nothing is late, and the lingering thread
+    /// leaves the lock to those who push. Relaxed: a hint; a stale one makes the thread look.
     batches_sent: Arc<AtomicU64>,
-    /// The lingering thread sleeps until somebody begins a batch. Relaxed: written under the lock.
+    /// The lingering thread sleeps until a batch is begun. Relaxed: written under the lock.
     sleeps: AtomicBool,
     /// Relaxed: the thread is woken after it is set.
     ends: AtomicBool,
@@ -77,7 +77,7 @@ struct StreamBuffer {
     /// Messages of the frames before it.
     gathered: u64,
     count: u32,
-    /// Up to here messages are collected without a look at anything else; 0 while a failure waits to be told.
+    /// Up to here messages are collected without any other check; 0 while a failure waits to be returned.
     limit_bytes: usize,
     /// Messages of so many bytes go by themselves.
     direct_bytes: usize,
@@ -95,7 +95,8 @@ struct SenderState {
     next: u64,
     lost: u64,
     batch_bytes: usize,
-    /// Small frames of a single stream wait for each other up to so many bytes, where that spares system calls; 0 does not.
+    /// Small frames of a single stream wait for each other up to so many bytes, where that spares system calls; 0 does
+    /// not.
     gather_bytes: usize,
     message_bytes_max: usize,
     /// Messages of so many bytes go by themselves; 0 where nothing may wait for others.
@@ -117,7 +118,7 @@ impl Sender {
     /// Connects. Blocks until the other end has said hello. Starts a thread where messages may linger.
     ///
     /// # Errors
-    /// Fails when nobody answers there, or will not serve us.
+    /// Fails when no server answers there, or it refuses the client.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (transport, frame_bytes) = Transport::connect(address, options)?;
         let batch_bytes = options.batch_bytes.min(frame_bytes);
@@ -207,7 +208,7 @@ fn start_linger(shared: &Arc<Shared>) -> Result<JoinHandle<()>, TransportError> 
         .name("logdrive-linger".to_owned())
         .spawn(move || theirs.linger())
         .map_err(TransportError::system("start a thread"))?;
-    // It is the first; nobody has the sender yet.
+    // It is the first; no other thread has the sender yet.
     let _ = shared.linger_thread.set(thread.thread().clone());
     Ok(thread)
 }
@@ -476,7 +477,7 @@ impl SenderState {
         }
     }
 
-    /// Gives the batch to the transport, which may wait for more, and with `more` is told that others follow.
+    /// Gives the batch to the transport, which may wait for more; with `more`, others follow.
     fn close_batch(&mut self, index: usize, more: bool) -> Result<(), TransportError> {
         let Some(buffer) = self.streams.get_mut(index).filter(|buffer| buffer.has_pending()) else {
             return Ok(());
@@ -532,8 +533,8 @@ impl Batch<'_> {
         self.state.push(buffer, message)
     }
 
-    /// As [`Batch::push`], of a message that `write` makes: over `shm://` it writes straight into the memory from which the
-    /// message is read, which spares a copy. For large messages: each goes by itself. `write` is called once.
+    /// As [`Batch::push`], of a message that `write` makes: over `shm://` it writes straight into the memory from
+    /// which the message is read, which spares a copy. For large messages: each goes by itself. `write` is called once.
     ///
     /// ```no_run
     /// # use logdrive_messaging::Sender;
@@ -575,7 +576,7 @@ impl Drop for Batch<'_> {
 impl Drop for Sender {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        // There is nobody left to be told.
+        // There is no caller left for the error.
         let _ = state.flush();
         let next = state.next;
         state.transport.close(next);

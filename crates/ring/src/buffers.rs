@@ -2,7 +2,7 @@
 //!
 //! The drain formats records into a buffer, notes the buffer's fill and each ring's position for the next epoch, and
 //! publishes the epoch with one store. Only then is ring space released, and only then is a full buffer handed to
-//! the sink's I/O thread. Whoever opens the session after a SIGKILL finds, at the newest epoch, text and ring
+//! the sink's I/O thread. A recoverer that opens the session after a SIGKILL finds, at the newest epoch, text and ring
 //! positions that fit together. The bytes are drawn in `spec/session.md`.
 #![allow(unsafe_code)]
 
@@ -130,7 +130,7 @@ pub struct Buffers {
     growing: Option<PathBuf>,
 }
 
-/// One output buffer. Whoever holds the value is the only one that touches its bytes.
+/// One output buffer. Only the owner of the value accesses its bytes.
 #[derive(Debug)]
 pub struct Buffer {
     shared: Arc<Buffers>,
@@ -202,7 +202,7 @@ impl Buffers {
                 .sink
                 .store((index / per_sink) as u32, Ordering::Relaxed);
         }
-        // SYNC(drain file): the rest of the file is visible to whoever sees the magic.
+        // SYNC(drain file): the rest of the file is visible to a thread that sees the magic.
         header.magic.store(MAGIC, Ordering::Release);
         Ok(buffers)
     }
@@ -295,7 +295,7 @@ impl Buffers {
         config
     }
 
-    /// Replaces the text that describes the sinks: whoever looks, after a kill as well, finds the old one or the new one.
+    /// Replaces the text that describes the sinks: a reader, also after a kill, finds the old one or the new one.
     /// For the process that made the buffers, one thread at a time.
     ///
     /// # Errors
@@ -314,7 +314,8 @@ impl Buffers {
                 limit: (CONFIG_BYTES_MAX - behind).max(start) as u64,
             });
         };
-        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and this part of it is not the text that counts.
+        // SAFETY: the config area is mapped and `CONFIG_BYTES_MAX` long, and this part of it is not the text that
+        // counts.
         unsafe {
             core::ptr::copy_nonoverlapping(
                 text.as_ptr(),
@@ -368,7 +369,7 @@ impl Buffers {
             id.store(ancestor.id, Ordering::Relaxed);
             epoch.store(ancestor.epoch, Ordering::Relaxed);
         }
-        // SYNC(journal): whoever finds a journal after our death finds its ancestors.
+        // SYNC(journal): a process that finds a journal after our death finds its ancestors.
         header.journal.store(id, Ordering::Release);
     }
 
@@ -403,7 +404,7 @@ impl Buffers {
     }
 
     /// Gives back the memory under the buffers of a sink that is closed. For the process that made them, and only when
-    /// nobody has a buffer of the sink any more, nor any of them holds something.
+    /// no thread has a buffer of the sink any more, and all of them are empty.
     ///
     /// # Errors
     /// When the file system cannot do that; then the memory stays reserved, which does no harm.

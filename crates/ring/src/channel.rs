@@ -46,7 +46,7 @@ impl Channel {
     /// Connects to an agent's socket; waits at most this long for it to accept.
     ///
     /// # Errors
-    /// When nobody listens there, or nobody accepted in time (`WouldBlock`).
+    /// When no process listens there, or none accepted in time (`WouldBlock`).
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let socket = socket_with(
@@ -67,11 +67,11 @@ impl Channel {
         Ok(Self { socket })
     }
 
-    /// As [`Channel::connect`], but only to an agent that may be believed: it runs as root, as this user, or as the owner
-    /// of the socket's directory where nobody else writes.
+    /// As [`Channel::connect`], but only to an agent that may be believed: it runs as root, as this user, or as the
+    /// owner of the socket's directory where no other user may write.
     ///
     /// # Errors
-    /// When nobody answers in time, or the agent is somebody else's.
+    /// When no agent answers in time, or it belongs to another user.
     pub fn connect_to_agent(path: &Path, timeout: Duration) -> Result<Self, RingError> {
         let io = |cause| RingError::io("connect to", path, cause);
         let channel = Self::connect(path, timeout).map_err(io)?;
@@ -197,8 +197,8 @@ impl Channel {
     /// # Errors
     /// When the system has no descriptor to spare.
     pub fn replace(&self, fresh: Self) -> io::Result<()> {
-        // SAFETY: both descriptors are open and owned, here and in `fresh`; the old file behind ours is closed by the call,
-        // and the number goes on to belong to `self`.
+        // SAFETY: both descriptors are open and owned, here and in `fresh`; the old file behind ours is closed by the
+        // call, and the number goes on to belong to `self`.
         let code = unsafe { libc::dup3(fresh.socket.as_raw_fd(), self.socket.as_raw_fd(), libc::O_CLOEXEC) };
         if code < 0 {
             Err(io::Error::last_os_error())
@@ -207,7 +207,7 @@ impl Channel {
         }
     }
 
-    /// Ends the connection in both directions; whoever waits for it wakes.
+    /// Ends the connection in both directions; threads that wait for it wake.
     pub fn shut(&self) {
         // It may have ended already.
         let _ = shutdown(&self.socket, Shutdown::Both);

@@ -120,8 +120,8 @@ impl Calibration {
         self.base_unix_ns.wrapping_add_signed(ns as i64)
     }
 
-    /// The anchor for the next second, from a new reading of both clocks. `told_ticks` is the newest time that was given out
-    /// so far: what lies behind it goes on from there, and nothing that is told later gets an earlier time.
+    /// The anchor for the next second, from a new reading of both clocks. `told_ticks` is the newest time that was
+    /// given out so far: what lies behind it goes on from there, and no later record gets an earlier time.
     #[must_use]
     fn next(&self, rate_q32: u64, ticks: u64, unix_ns: u64, told_ticks: u64) -> Self {
         let error = unix_ns.wrapping_sub(self.unix_ns(ticks)).cast_signed();
@@ -134,7 +134,7 @@ impl Calibration {
         }
         // A second of ticks is 2^32 * 1e9 / rate; the error is spread over it.
         let slewed = i128::from(rate_q32) + i128::from(rate_q32) * i128::from(error) / 1_000_000_000;
-        // An anchor that stayed where nothing is told would turn the rate's error into hours'.
+        // An anchor that stayed while nothing is logged would add up the rate's error over hours.
         let base_ticks = match told_ticks > self.base_ticks {
             true => told_ticks.min(ticks),
             false => ticks,
@@ -195,7 +195,7 @@ impl Calibrator {
     }
 
     /// Renews the anchor when a second is over; `true` when it changed. `told_ticks` is the newest time that
-    /// was given out so far: nothing that is told later gets an earlier one.
+    /// was given out so far: no later record gets an earlier one.
     pub fn renew(&mut self, told_ticks: u64) -> bool {
         let now = monotonic_ns();
         if now.saturating_sub(self.last_monotonic_ns) < RENEW_NS {
@@ -262,7 +262,7 @@ mod tests {
             ns_per_tick_q32: 1 << 32,
         };
         let now = 1_000_000_000;
-        // The clock was slow, or fast, and records of the last 60 ms are still to be told.
+        // The clock was slow, or fast, and records of the last 60 ms are still to be logged.
         for unix_ns in [2_009_000_000, 1_991_000_000] {
             let told = now - 60_000_000;
             let new = old.next(1 << 32, now, unix_ns, told);
@@ -270,7 +270,7 @@ mod tests {
             assert!(new.unix_ns(told + 1) >= old.unix_ns(told));
             assert!(new.unix_ns(now).abs_diff(old.unix_ns(now)) < 1_000_000);
         }
-        // Where nothing was told, and where a time of the future was, the anchor is of this moment.
+        // Where nothing was logged, and where a time of the future was, the anchor is of this moment.
         for told in [0, 7, u64::MAX] {
             assert_eq!(old.next(1 << 32, now, 2_000_000_000, told).base_ticks, now);
         }
@@ -292,7 +292,7 @@ mod tests {
     fn calibrated_ticks_agree_with_the_wall_clock() {
         let calibrator = Calibrator::start(ClockSource::detect());
         let (ticks, unix) = pair(ClockSource::detect(), unix_ns);
-        // A descheduled thread can widen any reading; a millisecond still tells a wrong rate from a right one.
+        // A descheduled thread can widen any reading; a millisecond still distinguishes a wrong rate.
         assert!(calibrator.current().unix_ns(ticks).abs_diff(unix) < 1_000_000);
     }
 }

@@ -36,7 +36,7 @@ impl Consumer {
         consumer
     }
 
-    /// As [`Consumer::resume`], for whoever drains from now on: notes for an epoch that was never published are
+    /// As [`Consumer::resume`], for a new drain: notes for an epoch that was never published are
     /// struck out, because the next epoch will have the same number.
     pub fn adopt(ring: Arc<Ring>, epoch: u64) -> Self {
         ring.header().drained.strike_after(epoch);
@@ -133,7 +133,7 @@ impl Consumer {
         }
     }
 
-    /// Takes the ring out of service after it broke a rule. What it still holds cannot be told from rubbish.
+    /// Takes the ring out of service after it broke a rule. Its records cannot be distinguished from damage.
     pub fn quarantine(&self) {
         self.ring.header().store_state(RingState::Quarantined);
     }

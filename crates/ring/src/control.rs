@@ -207,7 +207,7 @@ impl ControlEntry {
     pub fn set_base(&self, control: u32) {
         // Relaxed: as above.
         self.base.store(control, Ordering::Relaxed);
-        // SYNC(settle): whoever stores a word made of the old base sees the new one afterwards.
+        // SYNC(settle): a thread that stores a word made of the old base sees the new one afterwards.
         fence(Ordering::SeqCst);
     }
 
@@ -258,15 +258,15 @@ impl ControlEntry {
 }
 
 /// Switches a callsite as base and rules say, when both may change at any time: `made_of` gives the rules' sequence,
-/// `make` what they make of a base. Whoever changes either stores it first and the words afterwards, so that the last
-/// word always is one of the newest base and rules. Returns whether anything changed.
+/// `make` what they make of a base. A thread that changes either stores it first and the words afterwards, so that the
+/// last word always is one of the newest base and rules. Returns whether anything changed.
 pub fn settle(
     entry: &ControlEntry,
     mut made_of: impl FnMut() -> u64,
     mut make: impl FnMut(u32) -> Switch,
 ) -> bool {
     let mut changed = false;
-    // More than a few rounds need somebody who changes rules all the time; his last change settles it.
+    // More than a few rounds need a tool that changes rules all the time; its last change settles it.
     for _ in 0..SETTLE_ROUNDS_MAX {
         let (sequence, base) = (made_of(), entry.base());
         changed |= entry.set_switch(make(base));
@@ -317,7 +317,7 @@ impl ControlRef {
         // SYNC(control)
         self.entry
             .store(core::ptr::from_ref(entry).cast_mut(), Ordering::Release);
-        // Relaxed: only whoever sees the 0 lists the pointer.
+        // Relaxed: only the thread that sees the 0 lists the pointer.
         if self.listed.swap(1, Ordering::Relaxed) != 0 {
             return;
         }
@@ -326,7 +326,7 @@ impl ControlRef {
         loop {
             // Relaxed: published by the exchange below.
             self.next.store(first, Ordering::Relaxed);
-            // SYNC(listed): whoever walks the list sees `next`.
+            // SYNC(listed): a thread that walks the list sees `next`.
             match LISTED.compare_exchange_weak(first, this, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => first = other,

@@ -31,7 +31,7 @@ pub struct CallsiteTotals {
     pub bytes: u64,
     /// Calls whose record was dropped at the call.
     pub dropped: u64,
-    /// Calls that sampling left out. A thread tells of them when one passes, at the latest after 256, and once a
+    /// Calls that sampling left out. A thread reports them when one passes, at the latest after 256, and once a
     /// second to the drain.
     pub sampled_out: u64,
 }
@@ -87,7 +87,7 @@ impl CallsiteCounters {
 
     /// The counts below this number of callsites are reserved.
     pub(crate) fn publish(&self, registered: u32) {
-        // SYNC(counters): whoever sees the number may touch the counts below it.
+        // SYNC(counters): a thread that sees the number may access the counts below it.
         self.registered.store(registered, Ordering::Release);
     }
 

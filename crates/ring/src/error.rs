@@ -34,7 +34,7 @@ pub enum RingError {
         /// Path of the file.
         path: PathBuf,
     },
-    /// A directory that somebody else could write to.
+    /// A directory that another user could write to.
     #[error("{path} is not safe for a session: {what}; remove it, or choose another run directory")]
     UnsafeDirectory {
         /// The directory.

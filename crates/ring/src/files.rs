@@ -1,4 +1,4 @@
-//! The files of sessions: directories that nobody else may write to, names, locks, and the list of sessions.
+//! The files of sessions: directories that no other user may write to, names, locks, and the list of sessions.
 
 use crate::{RingError, StaticCell, limits::CALLSITES_MAX, sys};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
@@ -42,14 +42,14 @@ struct Held {
 }
 
 /// The session files that this process holds. Closing any descriptor of such a file would give up its lock, so it is
-/// opened once, and whoever opens or closes a session file at all does so with this list locked: then nobody has a
+/// opened once, and every open or close of a session file happens with this list locked: then no thread has a
 /// second descriptor of a file that another thread is about to hold. Behind a pointer because the child of a `fork`,
 /// which holds none of them, may find the list locked for ever.
 static HELD: StaticCell<Mutex<Vec<Held>>> = StaticCell::empty();
 
 fn held_files() -> MutexGuard<'static, Vec<Held>> {
     static FORK_IS_NOTED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: only whoever sees the `false` notes it.
+    // Relaxed: only the thread that sees the `false` notes it.
     if !FORK_IS_NOTED.swap(true, Ordering::Relaxed) {
         sys::at_fork_child(forget_held);
     }
@@ -122,7 +122,7 @@ impl SessionDir {
         let reserved =
             dir.with_file(|file| reserve(file, &file_path, 0, crate::session_header::SESSION_BYTES as u64));
         if let Err(error) = reserved {
-            // An empty session is of no use to anybody; the first error is the one to tell.
+            // An empty session is useless; the first error is the one to report.
             let _ = dir.remove();
             return Err(error);
         }
@@ -171,7 +171,7 @@ impl SessionDir {
         let path = self.path.join(name);
         let file = create_private(&path)?;
         if let Err(error) = reserve(&file, &path, 0, bytes) {
-            // A file without its blocks would be a SIGBUS in waiting. The error above is the one to tell.
+            // A file without its blocks would be a SIGBUS in waiting. The error above is the one to report.
             let _ = fs::remove_file(&path);
             return Err(error);
         }
@@ -401,7 +401,7 @@ fn holder_of(path: &Path) -> Option<Option<u32>> {
 pub(crate) struct DrainLock(File);
 
 impl DrainLock {
-    /// Takes the right to drain the session in a directory; `None` when somebody else has it.
+    /// Takes the right to drain the session in a directory; `None` when another process has it.
     pub(crate) fn take(session: &Path) -> Result<Option<Self>, RingError> {
         let path = session.join("drain");
         let file = open_existing(&path)?;

@@ -1,11 +1,11 @@
 //! Looking at a ring without being its consumer: for tools that follow a log live, in any process, without help by the
 //! program that writes and unnoticed by it.
 //!
-//! A follower stores nothing in shared memory, so nobody waits for it, and what it has not seen when the producer
+//! A follower stores nothing in shared memory, so no thread waits for it, and what it has not seen when the producer
 //! comes round is lost to it. It copies bytes out and looks afterwards whether they can have been overwritten
 //! meanwhile. Three things make that safe:
 //!
-//! - **Borders.** Records can only be told apart from a place where one begins. Such places are 0 as long as nothing
+//! - **Borders.** Records can only be separated from a place where one begins. Such places are 0 as long as nothing
 //!   was overwritten, `consumed`, and `committed`. After a loss the follower goes on at the newest, `committed`.
 //! - **What is checked.** The producer writes at `committed`, behind what it has committed, one record at a time. So
 //!   bytes from `start` on are as they were if `committed`, loaded *after* the copy, is at most the capacity less the
@@ -75,7 +75,7 @@ impl RingFollower {
         Self { ring, position }
     }
 
-    /// Begins as far back as records can be told apart: with the first record of the ring where nothing was
+    /// Begins as far back as records can be separated: with the first record of the ring where nothing was
     /// overwritten yet, else with those that its consumer has not released.
     pub fn oldest(ring: Arc<Ring>) -> Self {
         let mut follower = Self::newest(ring);
@@ -195,7 +195,7 @@ mod tests {
         Arc::new(Ring::unnamed(1 << 16).expect("a ring").0)
     }
 
-    /// A record of its own length, whose words all tell its number.
+    /// A record of its own length, whose words are all its number.
     fn record(number: u64) -> Vec<u8> {
         let words = 3 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 60;
         let words = if number.is_multiple_of(1_000) {
@@ -329,7 +329,7 @@ mod tests {
             Ok(FollowerRead::Bytes(_))
         ));
         assert_eq!(take_records(&mut bytes, &mut newest), 20);
-        // Once it was overwritten only what waits for the drain can be told apart.
+        // Once it was overwritten only records that wait for the drain can be separated.
         for _ in 0..5_000 {
             busy.push();
         }

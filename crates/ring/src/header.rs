@@ -17,7 +17,7 @@ pub(crate) const RING_MAGIC: u64 = u64::from_le_bytes(*b"LDRING\x01\x00");
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RingState {
-    /// Nobody writes; it may be handed to a thread.
+    /// No thread writes; it may be given to one.
     Free = 0,
     /// A thread writes.
     Attached = 1,
@@ -55,7 +55,7 @@ pub(crate) struct RingHeader {
     pub(crate) line1: [AtomicU64; 6],
     // Line 2: the producer, for every record that it drops.
     pub(crate) dropped: [AtomicU64; DropReason::COUNT],
-    // Line 3: dropped records that no gap record has told yet; producer and drain take from it.
+    // Line 3: dropped records that no gap record has reported yet; producer and drain take from it.
     pub(crate) unreported: [AtomicU64; DropReason::COUNT],
     // Line 4: the consumer.
     pub(crate) consumed: AtomicU64,
@@ -152,7 +152,7 @@ impl RingHeader {
         self.thread_id.store(thread_id, Ordering::Relaxed);
     }
 
-    /// Takes the drops that no gap record has told yet. Each drop is handed out once.
+    /// Takes the drops that no gap record has reported yet. Each drop is returned once.
     pub(crate) fn take_unreported(&self) -> [u64; DropReason::COUNT] {
         core::array::from_fn(|reason| {
             // Relaxed: the counter is its own data; the swap makes sure that only one side takes it.
@@ -164,7 +164,7 @@ impl RingHeader {
         })
     }
 
-    /// Gives drops back that could not be told.
+    /// Adds drops back that could not be reported.
     pub(crate) fn return_unreported(&self, counts: &[u64; DropReason::COUNT]) {
         for (word, count) in self.unreported.iter().zip(counts) {
             if *count != 0 {

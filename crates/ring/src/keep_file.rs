@@ -1,8 +1,8 @@
 //! The memory of a flight recorder, as a file of its session: opaque bytes in chunks, and the words that say which of
 //! them count. Drawn in `spec/session.md`.
 //!
-//! Like ring positions and buffer fills, the end of what counts belongs to an epoch: whoever opens the file after a
-//! SIGKILL finds each kept record here, in its ring or in an output buffer, and in one of them only.
+//! Like ring positions and buffer fills, the end of what counts belongs to an epoch: a process that opens the file
+//! after a SIGKILL finds each kept record here, in its ring or in an output buffer, and in one of them only.
 #![allow(unsafe_code)]
 
 use crate::epoch_cells::EpochCells;
@@ -109,7 +109,7 @@ impl KeepFile {
         let memory = Self::map(file, path, bytes)?;
         // Relaxed: the magic is stored last.
         memory.header().bytes.store(bytes as u64, Ordering::Relaxed);
-        // SYNC(keep file): the header is visible to whoever sees the magic.
+        // SYNC(keep file): the header is visible to a thread that sees the magic.
         memory.header().magic.store(MAGIC, Ordering::Release);
         Ok(memory)
     }
@@ -187,8 +187,8 @@ impl KeepFile {
         }
     }
 
-    /// Work for a thread that nobody waits for: has the system find a page for all of the memory, which can take it a third
-    /// of a second, so that whoever writes there later does not wait for it. Ends early when its flag is set.
+    /// Work for a background thread: has the system find a page for all of the memory, which can take it a third
+    /// of a second, so that the drain does not wait for it later. Ends early when its flag is set.
     pub fn toucher(&self) -> impl FnOnce(&AtomicBool) + Send + use<> {
         let (mapping, bytes) = (Arc::clone(&self.mapping), self.bytes);
         move |stop| {
@@ -208,11 +208,11 @@ impl KeepFile {
     /// Allows everything before the position to be overwritten.
     pub fn forget_before(&mut self, position: u64) {
         self.header().tail.store(position, Ordering::Relaxed);
-        // SYNC(keep tail): whoever comes after our death and sees new bytes there sees the tail behind them.
+        // SYNC(keep tail): a recoverer that sees new bytes there sees the tail behind them.
         fence(Ordering::Release);
     }
 
-    /// Notes what counts when `epoch` is published, and what is told of it.
+    /// Notes what counts when `epoch` is published, and its counts.
     pub fn note(&mut self, positions: KeepPositions, counts: &KeepCounts, epoch: u64, committed: u64) {
         let header = self.header();
         let KeepPositions { head, written } = positions;
@@ -223,8 +223,8 @@ impl KeepFile {
         header.forgotten.store(counts.forgotten, Ordering::Relaxed);
     }
 
-    /// Finds what counts at an epoch, for whoever goes on with a dead process's memory; cells of later epochs are cleared.
-    /// What may have been overwritten by what was not committed does not count.
+    /// Finds what counts at an epoch, for a drain that continues a dead process's memory; cells of later epochs are
+    /// cleared. What may have been overwritten by what was not committed does not count.
     pub fn adopt(&mut self, epoch: u64) -> KeepPositions {
         let header = self.header();
         header.cells.strike_after(epoch);
@@ -238,7 +238,7 @@ impl KeepFile {
         }
     }
 
-    /// The counts as they were told last.
+    /// The counts as they were stored last.
     pub fn counts(&self) -> KeepCounts {
         let header = self.header();
         KeepCounts {
@@ -253,7 +253,7 @@ impl KeepFile {
     pub fn request(&self, span_ns: u64) -> u64 {
         let header = self.header();
         header.request_span_ns.store(span_ns, Ordering::Relaxed);
-        // SYNC(keep request): the span is visible to whoever sees the number.
+        // SYNC(keep request): the span is visible to a thread that sees the number.
         header
             .request_sequence
             .fetch_add(1, Ordering::Release)
@@ -272,7 +272,7 @@ impl KeepFile {
     pub fn answer(&self, sequence: u64, records: u64) {
         let header = self.header();
         header.answer_records.store(records, Ordering::Relaxed);
-        // SYNC(keep answer): the number of records is visible to whoever sees the answer.
+        // SYNC(keep answer): the number of records is visible to a thread that sees the answer.
         header.answer_sequence.store(sequence, Ordering::Release);
     }
 

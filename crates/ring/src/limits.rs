@@ -41,19 +41,19 @@ pub const RECORD_BYTES_SURE: usize = RING_BYTES_MIN / RECORD_PART_OF_RING;
 /// Time that a producer with policy `wait` parks, once per overload episode, in milliseconds.
 pub(crate) const WAIT_MS_MAX: u32 = 10;
 
-/// Time that a producer with policy `block` parks before it looks again whether the session still lives.
+/// Time that a producer with policy `block` parks before it checks again that the session still has a drain.
 pub(crate) const BLOCK_RECHECK_MS: u32 = 100;
 
 /// Rings of ended threads that may wait for the drain before a new thread waits for one of them.
 pub(crate) const ENDED_RINGS_MAX: usize = 64;
 
-/// Number of times that a new thread looks for a ring of an ended one before it gets a new ring: 10 ms in all, as a full ring.
-pub(crate) const FREE_RING_LOOKS: u32 = 50;
+/// Attempts of a new thread to get the ring of an ended one before it gets a new ring: 10 ms in all, as a full ring.
+pub(crate) const FREE_RING_ATTEMPTS: u32 = 50;
 
-/// Pause between two such looks, in microseconds.
-pub(crate) const FREE_RING_LOOK_US: u64 = 200;
+/// Pause between two such attempts, in microseconds.
+pub(crate) const FREE_RING_PAUSE_US: u64 = 200;
 
-/// Rules of one session: more than anybody keeps in mind, and few enough to look through for every new callsite.
+/// Rules of one session: more than a person oversees, and few enough to search for every new callsite.
 pub(crate) const RULES_MAX: usize = 256;
 
 /// Bytes of the file that holds rules: its header, and two tables of rules, of which one is in force.
@@ -69,21 +69,21 @@ pub(crate) const RULE_READS_MAX: usize = 100;
 /// some milliseconds for the largest program.
 pub(crate) const RULES_WAIT_MS_MAX: u64 = 2_000;
 
-/// Number of times that a control word is made again because rules or filter changed meanwhile: each round needs another change
-/// within microseconds, and the last one who changes them settles the word.
+/// Number of times that a control word is made again because rules or filter changed meanwhile: each round needs
+/// another change within microseconds, and the last change settles the word.
 pub(crate) const SETTLE_ROUNDS_MAX: usize = 100;
 
 /// Sampled callsites that a thread has counts of its own for. Further ones push each other out, at some ten
 /// nanoseconds a time.
 pub(crate) const THREAD_COUNTS_SLOTS: usize = 64;
 
-/// Calls that a thread counts for itself before it tells the session of them.
+/// Calls that a thread counts for itself before it adds them to the session's.
 pub(crate) const UNREPORTED_CALLS_MAX: u32 = 256;
 
 /// Free rings below which a process asks its agent for more.
 pub(crate) const AGENT_RINGS_SPARE: usize = 2;
 
-/// Rings that it asks for at a time: programs start their threads in bunches.
+/// Rings that it requests at a time: programs start their threads in groups.
 pub(crate) const AGENT_RINGS_ASKED: u32 = 4;
 
 /// Time that a thread without a ring waits for its agent, in milliseconds; as a full ring with policy `wait`, twice.

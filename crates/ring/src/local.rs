@@ -25,7 +25,7 @@ pub enum Wrote {
     Dropped,
     /// Nothing happened, and nothing is counted: the thread has no ring of the running session.
     NoRing,
-    /// Nothing happened: earlier drops have to be told first, with [`take_gap`].
+    /// Nothing happened: earlier drops have to be reported first, with [`take_gap`].
     GapDue,
 }
 
@@ -180,7 +180,7 @@ pub fn write(
     write_as::<true>(callsite_id, length, urgent, fill)
 }
 
-/// As [`write()`], for what tells about records and does not count as one.
+/// As [`write()`], for gap records, which do not count as records.
 pub fn write_uncounted(
     callsite_id: u32,
     length: usize,
@@ -280,14 +280,14 @@ pub fn count_reentrant() -> bool {
     with_local(|local| reentrant(local) == Wrote::Dropped)
 }
 
-/// Takes the drops of the calling thread that no gap record has told yet.
+/// Takes the drops of the calling thread that no gap record has reported yet.
 pub fn take_gap() -> [u64; DropReason::COUNT] {
     with_producer(|producer| producer.ring().map(|ring| ring.header().take_unreported()))
         .flatten()
         .unwrap_or_default()
 }
 
-/// Gives drops back that could not be told.
+/// Adds drops back that could not be reported.
 pub fn return_gap(counts: &[u64; DropReason::COUNT]) {
     with_producer(|producer| {
         producer

@@ -1,4 +1,4 @@
-//! Sealed memory files: what an agent and a process share. Whoever gets one from a peer checks it before it is mapped,
+//! Sealed memory files: what an agent and a process share. The receiver of one checks it before it is mapped,
 //! so that no touch of its pages can fail later.
 
 use crate::RingError;
@@ -51,7 +51,7 @@ pub(crate) fn make(name: &str, bytes: u64, reserved: u64) -> Result<File, RingEr
     Ok(file)
 }
 
-/// Returns whether a descriptor is a memory file with the seals of a session's. Asks nobody but the kernel, so that it never
+/// Returns whether a descriptor is a memory file with the seals of a session's. Asks only the kernel, so that it never
 /// hangs, whatever file system the descriptor belongs to; and such a file can be closed without a wait.
 pub fn is_memory_file(file: &File) -> bool {
     fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS))

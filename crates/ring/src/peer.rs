@@ -1,4 +1,5 @@
-//! The process at the other end of a Unix socket, by the kernel's word, and the end of a process that is no child of ours.
+//! The process at the other end of a Unix socket, by the kernel's word, and the end of a process that is no child of
+//! ours.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -78,7 +79,7 @@ unsafe fn socket_option<T>(socket: BorrowedFd<'_>, option: libc::c_int, out: &mu
     }
 }
 
-/// Returns whether this process has rights that whoever started it has not (set-user-id and the like): then its environment is
+/// Returns whether this process has rights that its parent has not (set-user-id and the like): then its environment is
 /// not to be believed.
 pub fn is_privileged() -> bool {
     // SAFETY: looks a number up that the kernel gave at the start of the program.
@@ -124,8 +125,8 @@ const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
 /// `PIDFD_INFO_EXIT`: asks for the exit code.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
-/// Finds the end of a process that is no child of ours: from its descriptor where the kernel (6.15) keeps that for us, else
-/// from `/proc` as long as its parent has not fetched it. `None` where neither says it.
+/// Finds the end of a process that is no child of ours: from its descriptor where the kernel (6.15) keeps that for us,
+/// else from `/proc` as long as its parent has not fetched it. `None` where neither says it.
 pub fn exit_of(process: BorrowedFd<'_>, pid: u32) -> Option<Exit> {
     // Again where its parent fetched it between the two looks.
     exit_from_descriptor(process)
@@ -158,7 +159,7 @@ fn exit_of_zombie(process: BorrowedFd<'_>, pid: u32) -> Option<Exit> {
 /// Returns whether the process has not been waited for.
 fn is_there(process: BorrowedFd<'_>) -> bool {
     let no_info = core::ptr::null::<libc::siginfo_t>();
-    // SAFETY: signal 0 is sent to nobody; the call only says whether it could be.
+    // SAFETY: signal 0 is not sent; the call only says whether it could be.
     let code = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), 0, no_info, 0) };
     code == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }

@@ -1,8 +1,8 @@
 //! A ring as one direction of a connection between two processes: bytes in parts, without a drop and without a count,
 //! and a reader that sleeps until there is more.
 //!
-//! The log's own rings are polled, so that a log call never wakes anybody. A message has somebody waiting for it: here
-//! the reader says that it sleeps, and the writer looks at that word after each commit.
+//! The log's own rings are polled, so that a log call never wakes a thread. A message has a reader that waits for it:
+//! here the reader says that it sleeps, and the writer looks at that word after each commit.
 #![allow(unsafe_code)]
 
 use crate::drop_reason::FullPolicy;
@@ -31,12 +31,12 @@ pub struct PipeWriter {
     producer: Producer,
 }
 
-// SAFETY: the pointers of a producer lead into the mapping of its ring, which it owns a share of and which any thread may
-// write; its cells are reached through `&mut self` or by the one thread that has the value.
+// SAFETY: the pointers of a producer lead into the mapping of its ring, which it owns a share of and which any thread
+// may write; its cells are reached through `&mut self` or by the one thread that has the value.
 unsafe impl Send for PipeWriter {}
 
 impl PipeWriter {
-    /// The writing end of a ring that nobody writes.
+    /// The writing end of a ring without a writer.
     pub fn new(ring: Arc<Ring>) -> Self {
         Self {
             producer: Producer::attach(ring, "logdrive-pipe"),
@@ -152,7 +152,8 @@ impl PipeWriter {
     }
 }
 
-/// Bytes that are being written into a ring, see [`PipeWriter::reserve`]. Without [`Reservation::commit`] nobody sees them.
+/// Bytes that are being written into a ring, see [`PipeWriter::reserve`]. Without [`Reservation::commit`] no reader
+/// sees them.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     writer: &'a mut PipeWriter,
@@ -217,8 +218,8 @@ impl Reservation<'_> {
 }
 
 impl Consumer {
-    /// Bytes that are committed and not released, where they lie: nothing is copied. A reader that copies out what it checks, and
-    /// uses only its copy, is safe from a writer that breaks the rules.
+    /// Bytes that are committed and not released, where they lie: nothing is copied. A reader that copies out what it
+    /// checks, and uses only its copy, is safe from a writer that breaks the rules.
     ///
     /// # Errors
     /// As [`Consumer::pending_bytes`].
@@ -226,8 +227,8 @@ impl Consumer {
         let pending = self.pending_bytes()?;
         let ring = self.ring();
         let offset = (self.position() & (ring.capacity_bytes() as u64 - 1)) as usize;
-        // SAFETY: the data area is mapped twice in a row, and `pending` is at most the capacity; the mapping lives as long
-        // as the ring, of which the consumer has a share.
+        // SAFETY: the data area is mapped twice in a row, and `pending` is at most the capacity; the mapping lives as
+        // long as the ring, of which the consumer has a share.
         Ok(unsafe { InPlace::raw(ring.data().add(offset), pending) })
     }
 
@@ -250,7 +251,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Wakes whoever sleeps at the other ends of the ring, after [`Consumer::quarantine`].
+    /// Wakes threads that sleep at the other ends of the rings, after [`Consumer::quarantine`].
     pub fn wake_all(&self) {
         let header = self.ring().header();
         // Relaxed: both look at the state of the ring when they wake.

@@ -23,8 +23,8 @@ pub struct Producer {
     ring: Option<Arc<Ring>>,
 }
 
-/// Words that the hot path reads: kept together so that it is one cache line of the thread's own. In this order, because front
-/// ends in other languages write through it as well, see [`crate::local::thread_state`].
+/// Words that the hot path reads: kept together so that it is one cache line of the thread's own. In this order,
+/// because front ends in other languages write through it as well, see [`crate::local::thread_state`].
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Hot {
@@ -46,7 +46,7 @@ const PREFETCH_BYTES: u64 = 1024;
 pub enum Admission {
     /// There is room: write.
     Granted,
-    /// There is room, and earlier drops have not been told: write a gap record first.
+    /// There is room, and earlier drops have not been reported: write a gap record first.
     GapDue,
     /// There is no room; the drop is counted.
     Dropped,
@@ -192,7 +192,8 @@ impl Producer {
     }
 
     /// The slow path of a reservation: looks at the consumer's position, parks where the policy says so, and
-    /// sets a new limit. `alive` tells whether anybody still drains. A detached producer drops without a count.
+    /// sets a new limit. `alive` returns whether the session still has a drain. A detached producer drops without a
+    /// count.
     #[cold]
     pub(crate) fn admit(
         &self,
@@ -205,7 +206,7 @@ impl Producer {
             return Admission::Dropped;
         };
         if ring.header().state() == RingState::Quarantined {
-            // Nobody reads it any more, so nobody would ever make room.
+            // It has no reader any more, so there will never be room.
             ring.header().count_drop(DropReason::Other);
             return Admission::Dropped;
         }
@@ -228,7 +229,7 @@ impl Producer {
         }
         if !room && !end.wait_for_room(length, urgent, policy, alive) {
             ring.header().count_drop(DropReason::Full);
-            // The next call comes here again, whatever its length, and tells the gap.
+            // The next call comes here again, for any length, and reports the gap.
             // Relaxed: our own word.
             self.hot.limit.store(0, Ordering::Relaxed);
             return Admission::Dropped;
@@ -272,7 +273,7 @@ impl Producer {
     /// the limit meanwhile.
     ///
     /// # Safety
-    /// The place must hold a producer. Nobody else writes to it but to `limit`, and nobody else reads more of it than
+    /// The place must hold a producer. No other thread writes to it but to `limit`, and none reads more of it than
     /// that and, in a handler that interrupts this, `ring`.
     #[cfg(not(loom))]
     pub(crate) unsafe fn replace(place: *mut Self, new: Self) -> Self {
@@ -285,7 +286,7 @@ impl Producer {
             Self {
                 hot: Hot {
                     position: Cell::new((*hot).position.replace(new.hot.position.get())),
-                    // Relaxed: whoever resets it from elsewhere raises a generation first, which the owner looks at.
+                    // Relaxed: a thread that resets it from elsewhere raises a generation first, which the owner checks.
                     limit: AtomicU64::new(
                         limit.swap(new.hot.limit.load(Ordering::Relaxed), Ordering::Relaxed),
                     ),

@@ -174,7 +174,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Opens a ring that somebody else made; checks the length of its file, then its header.
+    /// Opens a ring that another process made; checks the length of its file, then its header.
     ///
     /// # Errors
     /// When the file does not have the length of a ring, or its header is not a ring's.
@@ -285,7 +285,7 @@ impl Ring {
         }
     }
 
-    /// Takes the drops that no gap record has told yet, by reason. Each drop is handed out once.
+    /// Takes the drops that no gap record has reported yet, by reason. Each drop is returned once.
     pub fn take_unreported(&self) -> [u64; DropReason::COUNT] {
         self.header().take_unreported()
     }

@@ -116,12 +116,12 @@ impl RulesFile {
     /// Makes a file of zeroes one without rules.
     pub(crate) fn format(file: File, path: PathBuf) -> Result<Self, RingError> {
         let rules = Self::map(file, path)?;
-        // SYNC(rules): stored last; whoever sees it sees an empty file behind it.
+        // SYNC(rules): stored last; a reader that sees it sees an empty file behind it.
         rules.header().magic.store(MAGIC, Ordering::Release);
         Ok(rules)
     }
 
-    /// Takes a file that somebody else has opened; the path is for messages.
+    /// Takes a file that the caller has opened; the path is for messages.
     ///
     /// # Errors
     /// When it is not a file of rules.
@@ -240,7 +240,7 @@ pub struct RulesLock<'a> {
 
 impl RulesLock<'_> {
     /// Puts these rules in force; returns their sequence. Control words stay as they are: storing those that follow
-    /// from the rules is the next step of whoever changes them.
+    /// from the rules is the caller's next step.
     ///
     /// # Errors
     /// When they are too many or too long, and then nothing has changed; or when the file cannot be written.
@@ -257,7 +257,8 @@ impl RulesLock<'_> {
             .map_err(|cause| RingError::io("write", &self.rules.path, cause))?;
         // SYNC(rules): the table is written, and is that of the new number.
         self.rules.header().sequence.store(next, Ordering::Release);
-        // SYNC(settle): a callsite that is registered now sees these rules, or whoever stores words sees the callsite.
+        // SYNC(settle): a callsite that is registered now sees these rules, or the thread that stores words sees the
+        // callsite.
         fence(Ordering::SeqCst);
         Ok(next)
     }

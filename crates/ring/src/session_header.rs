@@ -17,7 +17,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"LDSESS\x01\x00");
 /// In `flags`: everything has reached the log. What is left of the session may be removed, and nothing of it read.
 pub(crate) const FLAG_DONE: u64 = 1;
 
-/// In `flags`: the process has written the session to files, for whoever recovers sessions. What is in the memory is
+/// In `flags`: the process has written the session to files, for a recoverer. What is in the memory is
 /// there, too, and not to be drained. For a process whose agent is gone, and that logs no more.
 #[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
 pub(crate) const FLAG_SPILLED: u64 = 2;
@@ -84,7 +84,7 @@ impl SessionHeader {
         self.clock_source.store(clock as u32, Ordering::Relaxed);
         self.start_unix_ns.store(start_unix_ns, Ordering::Relaxed);
         store_text(&self.app, app);
-        // SYNC(session): the rest of the header is visible to whoever sees the magic.
+        // SYNC(session): the rest of the header is visible to a thread that sees the magic.
         self.magic.store(MAGIC, Ordering::Release);
     }
 
@@ -216,7 +216,7 @@ impl SessionHeader {
 
     /// Notes whether the drain, in another process, sleeps.
     pub fn set_drain_asleep(&self, asleep: bool) {
-        // SYNC(wake): whoever sees the 1 has work that the drain sees after its wake.
+        // SYNC(wake): a producer that sees the 1 has work that the drain sees after its wake.
         self.drain_asleep.store(u32::from(asleep), Ordering::SeqCst);
     }
 
@@ -229,7 +229,7 @@ impl SessionHeader {
     /// Sleeps on the word that says so, until a producer takes it away and wakes the drain; at most this long. For the
     /// drain, in a process of its own.
     pub fn sleep_drain(&self, timeout_ns: u64) {
-        // SYNC(wake): whoever sees the 1 has work that we shall see after its wake.
+        // SYNC(wake): a producer that sees the 1 has work that we shall see after its wake.
         self.set_drain_asleep(true);
         sys::futex_wait(&self.drain_asleep, 1, timeout_ns);
         // Relaxed: only a hint for the next one who would wake us.
@@ -285,7 +285,7 @@ impl SessionHeader {
     pub(crate) fn note_signal(&self, signal: u32, thread_id: u64, unix_ns: u64) {
         self.end_thread.store(thread_id, Ordering::Relaxed);
         self.end_unix_ns.store(unix_ns, Ordering::Relaxed);
-        // SYNC(end): thread and time are visible to whoever sees the signal.
+        // SYNC(end): thread and time are visible to a process that sees the signal.
         self.end_signal.store(signal, Ordering::Release);
     }
 
@@ -323,7 +323,8 @@ pub struct SessionTotals {
     pub dropped: [u64; DropReason::COUNT],
     /// Calls that their level switched off, as last reported by the process.
     pub disabled: u64,
-    /// Fatal signal of the process, as far as it could say: its number, the thread, and the time in nanoseconds since 1970.
+    /// Fatal signal of the process, as far as it could say: its number, the thread, and the time in nanoseconds since
+    /// 1970.
     pub signal: Option<(u32, u64, u64)>,
     /// Number of panics of the process so far.
     pub panics: u32,

@@ -33,7 +33,7 @@ static EARLIER: Earlier = Earlier(UnsafeCell::new(
 /// in force until now takes over: the handler of the program or of the runtime, or the end of the process.
 pub fn note_fatal_signals(header: &'static SessionHeader) {
     HEADER.set(header);
-    // Relaxed: only whoever sees the 0 installs.
+    // Relaxed: only the thread that sees the 0 installs.
     if INSTALLED.swap(1, Ordering::Relaxed) != 0 {
         return;
     }
@@ -56,7 +56,7 @@ pub fn forget_header() {
 }
 
 /// Keeps signals that are sent to the process away from the calling thread: they are for the program's own threads, and
-/// a pipe that nobody reads is an error of `write` here, never a signal. Faults of the thread itself are not held up.
+/// a pipe without a reader is an error of `write` here, never a signal. Faults of the thread itself are not held up.
 pub fn block_in_thread() {
     // SAFETY: the set is plain memory that the calls fill in; only the calling thread's mask changes.
     unsafe {

@@ -94,7 +94,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `base` and `mapped_bytes` are what `mmap` gave, and nobody can reach the mapping after its owner.
+        // SAFETY: `base` and `mapped_bytes` are what `mmap` gave, and no thread can reach the mapping after its owner.
         unsafe { libc::munmap(self.base.cast(), self.mapped_bytes) };
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn shared_object(name: &str, bytes: u64) -> io::Result<File> {
     }
     // SAFETY: as above; the object lives on through `fd`.
     unsafe { libc::shm_unlink(name.as_ptr()) };
-    // SAFETY: `fd` is a fresh descriptor that nobody else owns.
+    // SAFETY: `fd` is a fresh descriptor without another owner.
     let file = unsafe { File::from_raw_fd(fd) };
     file.set_len(bytes)?;
     Ok(file)
@@ -223,7 +223,7 @@ pub(crate) fn lock_holder(file: &File) -> io::Result<Option<u32>> {
     Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_pid.cast_unsigned()))
 }
 
-/// Takes the lock of whoever opened the file (`flock`), without waiting; `Ok(false)` when somebody else has it.
+/// Takes the lock of the open file (`flock`), without waiting; `Ok(false)` when another process has it.
 pub(crate) fn lock_for_opener(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -254,7 +254,7 @@ pub(crate) fn thread_id() -> u64 {
 }
 
 /// Closes all descriptors but the standard ones. For a program that has just begun and has opened none: they are what
-/// whoever started it has left open by oversight.
+/// its parent has left open by oversight.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn close_inherited() {
     // SAFETY: takes no pointers; nothing of this program owns a descriptor above the standard ones yet, as its caller
@@ -262,7 +262,7 @@ pub fn close_inherited() {
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// Takes descriptors that whoever started this program has passed, from a number on, as service managers do. They are closed
+/// Takes descriptors that the parent process has passed, from a number on, as service managers do. They are closed
 /// on `exec` from then on. To be called once for each, in a program that has just begun; what is not open ends the list.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn inherited_descriptors(first: i32, count: usize) -> Vec<OwnedFd> {
@@ -325,7 +325,7 @@ pub(crate) fn futex_wait(word: &crate::sync::AtomicU32, expected: u32, timeout_n
     }
 }
 
-/// Without futexes there is nobody to wake.
+/// Without futexes there is no thread to wake.
 #[cfg(all(not(any(target_os = "linux", target_os = "android")), not(loom)))]
 pub(crate) fn futex_wake(_word: &crate::sync::AtomicU32) {}
 

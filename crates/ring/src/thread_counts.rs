@@ -2,7 +2,7 @@
 //!
 //! A call that is left out must cost a few nanoseconds, so nothing shared is written for it. Each thread has a small
 //! table of counters, found by the address of the callsite's control entry, and reports them to the session when a call
-//! passes, after 256 calls, and when it ends; and whoever wants to know them all can report for all threads.
+//! passes, after 256 calls, and when it ends; and any thread can report for all threads.
 //!
 //! Both sides may report the same counter. What was reported is exchanged as a whole, so the parts always add up to what
 //! was counted; one part may be negative, and one that is reported while the counter changes hands may go to the wrong

@@ -9,7 +9,8 @@ use crate::session_header::SessionHeader;
 #[cfg(not(loom))]
 use std::sync::Arc;
 
-/// Requests of a session, whose drain is in an agent, to its connection. Threads that log call it: nothing here may wait.
+/// Requests of a session, whose drain is in an agent, to its connection. Threads that log call it: nothing here may
+/// wait.
 #[cfg(not(loom))]
 pub trait AgentConnection: Send + Sync + core::fmt::Debug {
     /// Wakes the agent's drain.
@@ -54,9 +55,9 @@ impl DrainWaker {
         }
     }
 
-    /// Sleeps until somebody rings, at most this long. The caller looks for work again afterwards.
+    /// Sleeps until a thread wakes it, at most this long. The caller checks for work again afterwards.
     pub fn sleep(&self, timeout_ns: u64) {
-        // SYNC(wake): whoever sees the 1 has work that we shall see after its wake.
+        // SYNC(wake): a producer that sees the 1 has work that we shall see after its wake.
         self.word.store(1, Ordering::SeqCst);
         sys::futex_wait(&self.word, 1, timeout_ns);
         // Relaxed: only a hint for the next ringer.

@@ -1,4 +1,4 @@
-//! The file of rules as several tools use it at once, and as bytes that somebody else has written.
+//! The file of rules as several tools use it at once, and as bytes that another program has written.
 #![cfg(not(loom))]
 
 use logdrive_ring::rules::{Action, Rule, Selector};

@@ -83,7 +83,7 @@ fn the_reserved_eighth_is_for_urgent_records() {
     assert_eq!(accepted, (1 << 16) * 7 / 8 / 64);
     let mut urgent = 0;
     while producer.push(&[0; 64], true, FullPolicy::Drop) == Admission::GapDue {
-        // The gap is told by whoever can write; here the record itself is pushed again.
+        // The next writer reports the gap; here the record itself is pushed again.
         ring.take_unreported();
         assert_eq!(
             producer.push(&[0; 64], true, FullPolicy::Drop),

@@ -141,13 +141,13 @@ fn more_callsites_than_a_thread_has_counters_for_lose_nothing() {
 fn others_may_tell_for_a_thread_that_lives() {
     let shared = shared();
     let entry = shared.callsite(PER_SECOND, 0);
-    let (counted, told) = (Barrier::new(2), Barrier::new(2));
+    let (counted, reported) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             (0..100).for_each(|_| assert!(!budget(entry)));
             thread_counts::count_dropped(entry, counts_of);
             counted.wait();
-            told.wait();
+            reported.wait();
             (0..100).for_each(|_| assert!(!budget(entry)));
         });
         counted.wait();
@@ -156,14 +156,14 @@ fn others_may_tell_for_a_thread_that_lives() {
         assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (100, 1));
         thread_counts::report_all();
         assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (100, 1));
-        told.wait();
+        reported.wait();
         // A scope does not wait for what a thread does at its very end; a join does.
         thread.join().unwrap();
     });
     assert_eq!((totals(entry).sampled_out, totals(entry).dropped), (200, 1));
 }
 
-/// While threads count, others tell for them all the time: nothing is lost, and nothing is told twice.
+/// While threads count, others report for them all the time: nothing is lost, and nothing is reported twice.
 #[test]
 fn telling_at_the_same_time_adds_up() {
     const CALLS: usize = 200_000;
@@ -190,7 +190,7 @@ fn counts_are_those_of_the_session_that_the_entry_belongs_to() {
     assert!(counts_of(ALONE.entry()).is_none());
     assert!(!budget(ALONE.entry()), "counted nowhere");
     let entry = shared.callsite(PER_SECOND, 0);
-    // Somebody else has written to the number, which is not relied on.
+    // Another program has written to the number, which is not relied on.
     let before = totals(entry).sampled_out;
     assert_eq!(in_thread(3, entry, budget), 0);
     assert_eq!(totals(entry).sampled_out, before + 3);

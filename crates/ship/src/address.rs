@@ -122,7 +122,7 @@ impl Address {
         matches!(self, Self::Tls(_) | Self::Quic(_))
     }
 
-    /// Refuses what nobody should do unknowingly: plain bytes to or from another machine.
+    /// Refuses unencrypted connections to or from another machine, unless they are allowed explicitly.
     ///
     /// # Errors
     /// Fails when the address is off this machine, not encrypted, and `insecure` is not set.

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Makes `authority.pem`, `server.pem`, `server.key`, `client.pem` and `client.key` in a directory, and gives the files
 /// of the server and of the client. The server's certificate is for these names; keys get mode 0600. Nothing that is
-/// there is written over. The authority's own key is thrown away, so that nobody can make more.
+/// there is written over. The authority's own key is thrown away, so that no more certificates can be made with it.
 ///
 /// # Errors
 /// Fails when a file is there already or cannot be written, or a name is no host name.

@@ -61,7 +61,7 @@ pub struct LinkProperties {
 /// Connects, says hello and goodbye: whether the other end serves. Blocks at most for the options' timeouts.
 ///
 /// # Errors
-/// Fails when nobody answers there, or will not serve us.
+/// Fails when no server answers there, or it refuses the client.
 pub fn probe(address: &Address, options: &Options) -> Result<(), TransportError> {
     let (mut connection, _) = Connection::connect(address, options, HELLO_ACKS)?;
     connection.close();
@@ -103,7 +103,7 @@ impl Connection {
     /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). Blocks at most for the options' timeouts.
     ///
     /// # Errors
-    /// Fails when nobody answers there, or will not serve us.
+    /// Fails when no server answers there, or it refuses the client.
     pub fn connect(address: &Address, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
         Self::open(address, options)?.handshake(options, flags)
     }
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Tells that several responses are due, so that a wait for one spins for up to 50 µs before it sleeps.
+    /// Notes that several responses are due, so that a wait for one spins for up to 50 µs before it sleeps.
     pub fn set_busy(&mut self, is_busy: bool) {
         self.spin.is_busy = is_busy;
     }
@@ -236,8 +236,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends one frame in two parts to somebody who sends nothing back that matters: sleeps in the call itself. With `more`,
-    /// others come behind it soon.
+    /// Sends one frame in two parts to a peer that sends nothing back that matters: sleeps in the call itself. With
+    /// `more`, others come behind it soon.
     pub fn send_one_way(&mut self, head: &[u8], payload: &[u8], more: bool) -> Result<(), TransportError> {
         let zeros = padding(head.len() + payload.len(), self.alignment);
         let mut parts: &mut [IoSlice<'_>] = &mut [head, payload, zeros].map(IoSlice::new);
@@ -284,7 +284,7 @@ impl Connection {
     /// Takes what is there, without waiting.
     fn receive_available(&mut self) -> Result<(), TransportError> {
         if self.inbox.unread().len() > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
-            // Answers to requests that nobody has looked at yet.
+            // Answers to requests that were not read yet.
             return Ok(());
         }
         match self.link.try_receive(self.inbox.space()) {
@@ -321,8 +321,9 @@ impl Connection {
         })
     }
 
-    /// The response at the front of a ring is handed over where it lies, and then released; `None` where the next frame has
-    /// to be taken with [`Connection::next`], because it is another one, or not whole, or does not lie in a ring.
+    /// The response at the front of a ring is handed over where it lies, and then released; `None` where the next
+    /// frame has to be taken with [`Connection::next`], because it is another one, or not whole, or does not lie in a
+    /// ring.
     pub fn next_in_place<R>(
         &mut self,
         timeout: Duration,
@@ -415,7 +416,7 @@ impl Connection {
                         return Ok(false);
                     }
                     match self.spin.is_busy {
-                        // Whoever is to answer may have been put on this processor.
+                        // The peer that is to answer may have been scheduled on this processor.
                         true => std::thread::yield_now(),
                         false => std::hint::spin_loop(),
                     }

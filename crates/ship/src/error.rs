@@ -42,7 +42,7 @@ pub enum TransportError {
         /// Scheme of the address, such as `tcp`.
         scheme: &'static str,
     },
-    /// Nobody can be reached there.
+    /// No server can be reached there.
     #[error("cannot connect to {address}: {cause}")]
     Connect {
         /// Address that was used.

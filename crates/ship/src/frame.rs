@@ -27,7 +27,7 @@ pub enum Kind {
     Ack = 3,
     /// Number of bytes that may be in flight without an ack.
     Credit = 4,
-    /// The sender has lost so many: counted, and told here.
+    /// Number of messages or records that the sender has lost.
     Gap = 5,
     /// Wants a response with the same sequence.
     Request = 6,
@@ -285,7 +285,7 @@ pub struct Frame<'a> {
 /// The frame at the front of the bytes; `None` when it has not come whole. It is checked.
 ///
 /// # Errors
-/// Fails when there is no frame: nothing behind it can be told from rubbish.
+/// Fails when there is no frame: the bytes behind it cannot be separated into frames.
 #[inline]
 pub fn next_frame(bytes: &[u8], bytes_max: usize) -> Result<Option<Frame<'_>>, FrameError> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {

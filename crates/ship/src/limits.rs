@@ -25,8 +25,8 @@ pub const CREDIT_BYTES: u64 = 8 << 20;
 /// Bytes that a server reads at once; a poller has one such buffer for all its connections.
 pub const READ_BYTES: usize = 256 * 1024;
 
-/// Bytes of answers, and of requests, that are sent although more are at hand: the other end has something to do with them
-/// meanwhile, and neither sleeps while the other works.
+/// Bytes of answers, and of requests, that are sent although more are at hand: the other end has something to do with
+/// them meanwhile, and neither sleeps while the other works.
 pub const PIECE_BYTES: usize = 32 * 1024;
 
 /// Time that an end spins before it sleeps while several requests are in flight: about what it costs here to be woken,
@@ -77,12 +77,13 @@ pub const REQUESTS_MAX: usize = 4096;
 /// Bytes that a sender collects before it sends: 64 KiB, from where on larger ones gain little on a socket.
 pub const BATCH_BYTES: usize = 64 * 1024;
 
-/// Bytes of a batch from where on the kernel is not asked to fill packets with it and the next ones: it fills some alone.
+/// Bytes of a batch from where on the kernel is not asked to fill packets with it and the next ones: it fills some
+/// alone.
 pub const HELD_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of the kernel's socket buffers that are asked for; the system may allow less. On two cores of a Sapphire Rapids VM
-/// batches of 256 KiB through 512 KiB instead are as fast over TCP, and half as fast over a Unix socket, where the two ends
-/// wait for each other.
+/// Bytes of the kernel's socket buffers that are asked for; the system may allow less. On two cores of a Sapphire
+/// Rapids VM batches of 256 KiB through 512 KiB instead are as fast over TCP, and half as fast over a Unix socket,
+/// where the two ends wait for each other.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
 /// Bytes of a datagram that pass every usual network in one piece: 1,500 less IPv6 and UDP headers, less a tunnel's.
@@ -91,7 +92,7 @@ pub const DATAGRAM_BYTES: usize = 1432;
 /// Bytes of a datagram at most, which is the format's bound.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// Bytes that an UDP sender may have under way before it has heard of the receiver.
+/// Bytes that an UDP sender may have in flight before the first ack of the receiver.
 pub const UDP_WINDOW_BYTES: u64 = 1 << 20;
 
 /// Time that a UDP sender waits for a credit before it counts what is in flight as lost.
@@ -121,7 +122,7 @@ pub const RETRY_MS: (u64, u64) = (50, 5_000);
 /// Bytes of a segment of a spool: the unit in which its disk space is given back.
 pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 
-/// Bytes of a spool in all, unless told otherwise.
+/// Bytes of a spool in all, unless configured otherwise.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
 
 /// Sessions whose spools are looked at: each start of a program that could not send makes one.

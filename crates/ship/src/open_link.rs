@@ -9,7 +9,7 @@ use std::io;
 /// Connects the link that an address asks for.
 ///
 /// # Errors
-/// Fails when nobody answers there within the options' time, or may not be spoken to like that.
+/// Fails when no server answers there within the options' time, or the options do not allow the link.
 pub(crate) fn open_link(address: &Address, options: &Options) -> Result<Box<dyn Link>, TransportError> {
     address.check(options.insecure)?;
     options.check()?;

@@ -44,8 +44,8 @@ const STREAMS_MAX: u32 = 256;
 const WINDOW_BYTES: VarInt = VarInt::from_u32(4 * CREDIT_BYTES as u32);
 /// Packets that a receiver may take before it says so.
 const ACK_EVERY: u32 = 20;
-/// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the runtime
-/// wake each other seldom.
+/// Bytes of all streams on their way to the runtime, which takes all of a stream's at once: so the caller and the
+/// runtime wake each other seldom.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 /// Time that a closing connection waits for the other end to have all of it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ fn transport(options: &Options) -> TransportConfig {
     config.send_window(4 * CREDIT_BYTES);
     config.datagram_receive_buffer_size(None);
     config.congestion_controller_factory(congestion(options));
-    // Acks of every second packet cost more than they tell where packets come in bulk.
+    // Acks of every second packet cost more than they are worth where packets come in bulk.
     let mut acks = AckFrequencyConfig::default();
     acks.ack_eliciting_threshold(VarInt::from_u32(ACK_EVERY));
     config.ack_frequency_config(Some(acks));
@@ -225,7 +225,7 @@ struct QuicConnection {
 
 impl Drop for QuicConnection {
     fn drop(&mut self) {
-        // The thread has ended already if nobody hears it.
+        // The thread has ended already if there is no receiver.
         let _ = self.done.take().map(|done| done.send(()));
         if let Some(thread) = self.thread.take() {
             // It does not panic; if it did, it has said so itself.
@@ -419,7 +419,7 @@ impl Link for QuicLink {
         let owned = queue.window.exchange(buffer, self.streams(), timeout, has_ended);
         let owned = owned.ok_or(io::ErrorKind::TimedOut)?;
         let mut state = queue.lock();
-        // Whoever has ended its half takes no more.
+        // A peer that has ended its half takes no more.
         if state.has_ended {
             return Err(Self::lost(&mut state));
         }

@@ -29,7 +29,7 @@ const PROGRAMS: usize = 2;
 /// Threads of each; together more than the machine has cores.
 const THREADS: usize = 3;
 /// Deadline after which a condition counts as failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Between two looks at something that another process does.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -229,7 +229,7 @@ fn start_agent(dir: &Path) -> Result<Process, Error> {
 
 /// Looks again and again until something is so.
 fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, Error>) -> Result<T, Error> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = look()? {
             return Ok(found);
@@ -297,7 +297,7 @@ impl Run {
     }
 
     fn view_of(&self, pid: u32) -> Result<SessionReader, Error> {
-        let mut client = Client::connect(&socket(&self.dir), PATIENCE)?;
+        let mut client = Client::connect(&socket(&self.dir), TIMEOUT)?;
         let sessions = client.sessions()?;
         let found = sessions.iter().find(|session| session.pid == pid);
         let found = found.ok_or_else(|| format!("the agent has no session of process {pid}"))?;
@@ -329,7 +329,7 @@ impl Run {
             .map(|program| program.process.pid())
             .collect();
         let path = socket(&self.dir);
-        let mut client = Client::connect(&path, PATIENCE)?;
+        let mut client = Client::connect(&path, TIMEOUT)?;
         until("the next agent has all sessions", || {
             let sessions = client.sessions()?;
             let is_here = |pid: &u32| {

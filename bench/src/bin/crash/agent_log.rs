@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const LEFT: usize = 4;
 
 /// Messages of a drain when records are missing or damaged; nothing of it is to be in this log.
-const BAD_NEWS: [&str; 4] = ["damaged", " records dropped", "unknown callsite", "cannot"];
+const BAD_NOTICES: [&str; 4] = ["damaged", " records dropped", "unknown callsite", "cannot"];
 
 /// The log.
 pub(crate) struct AgentLog {
@@ -96,15 +96,15 @@ impl AgentLog {
 
     fn check(&mut self, line: &str) -> Result<(), String> {
         match line.strip_prefix("logdrive ") {
-            Some(notice) => self.hear(notice),
+            Some(notice) => self.take_notice(notice),
             None => self.lines.check(line),
         }
     }
 
     /// Messages of the drain.
-    fn hear(&mut self, notice: &str) -> Result<(), String> {
-        if BAD_NEWS.iter().any(|word| notice.contains(word)) {
-            return Err("the drain has bad news".to_owned());
+    fn take_notice(&mut self, notice: &str) -> Result<(), String> {
+        if BAD_NOTICES.iter().any(|word| notice.contains(word)) {
+            return Err("the drain reports a failure".to_owned());
         }
         let ended = notice.strip_prefix("process ").and_then(|rest| {
             let (pid, rest) = rest.split_once(' ')?;

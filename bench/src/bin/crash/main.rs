@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<(), Error> {
     let now = || Duration::from_nanos(logdrive_ring::clock::unix_ns()).as_micros() as u64;
     let seed = arguments.seed.unwrap_or_else(now);
-    // A failure that is found by a panic tells no seed of its own.
+    // A failure that is found by a panic prints no seed of its own.
     eprintln!("seed {seed}");
     match arguments.agent {
         true => agent::cycles_of(arguments.cycles, seed, arguments.keep),

@@ -2,7 +2,7 @@
 //! Logdrive, and killed half-way.
 //!
 //! `quinn` sends a stream over QUIC on the loopback interface, and its own
-//! TRACE events are logged: first to nobody, then by `tracing-subscriber` to a
+//! TRACE events are logged: first to no subscriber, then by `tracing-subscriber` to a
 //! file, then by Logdrive to a file. A fourth run is killed by SIGKILL and its
 //! log recovered. Every run is a process of its own.
 

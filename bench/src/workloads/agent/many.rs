@@ -14,7 +14,7 @@ use crate::subjects::agent::AgentProcess;
 use crate::subjects::logdrive::{start, stop};
 use crate::{BenchError, Result, role, warm};
 
-/// A program that logs lines when it is told to: its agent's socket, and how many lines each thread logs.
+/// A program that logs lines on command: its agent's socket, and how many lines each thread logs.
 pub const LOAD: &str = "--role-load";
 /// A program that logs one line, and then nothing: its agent's socket.
 pub const QUIET: &str = "--role-quiet";
@@ -133,7 +133,7 @@ fn program(words: &[String]) -> Result<logdrive::Guard> {
     Ok(guard)
 }
 
-/// Plays a program that logs lines when it is told to.
+/// Plays a program that logs lines on command.
 pub fn play_load(words: &[String]) -> Result<()> {
     let guard = program(words)?;
     let lines = words.get(1).and_then(|lines| lines.parse().ok());

@@ -1,7 +1,7 @@
-//! The near end of a [file system that stops answering](super::slow_fs): starts its process and tells it when to hang.
+//! Control of a [file system that stops answering](super::slow_fs): starts its process and makes it hang.
 //!
-//! Whoever may mounts it in a mount namespace of its own, which nobody else sees and which is gone with its last
-//! process, however that ends.
+//! A process with the permission mounts it in a mount namespace of its own, which no other process sees and which ends
+//! with its last process, however that ends.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A file system that stops answering: every request goes to a directory beside it, unless it is told to hang.
+//! A file system that stops answering: every request goes to a directory beside it, until it is set to hang.
 //!
 //! It is served by FUSE from a process of its own, so that its memory is not that of the program under test, and so
 //! that killing either ends both: a program that serves the file system which it writes to could never be killed. The
@@ -29,9 +29,9 @@ pub const SERVE: &str = "--role-slow-fs";
 pub const READY: &str = "ready";
 /// Message when a write begins to hang.
 pub const HANGING: &str = "hanging";
-/// Tells it that writes hang from now on.
+/// Makes writes hang from now on.
 pub const HANG: &str = "hang";
-/// Tells it that they go on.
+/// Lets them continue.
 pub const GO: &str = "go";
 
 /// The kernel asks anew each time: nothing here is worth remembering.

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// Sealed memory files, which an agent and a process share. Whoever gets one checks it before it is mapped, so that no
+// Sealed memory files, which an agent and a process share. The receiver of one checks it before it is mapped, so that no
 // touch of its pages can fail later.
 const (
 	fcntlAddSeals = 1033

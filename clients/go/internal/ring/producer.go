@@ -132,15 +132,15 @@ func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool)
 		p.Refuse()
 		return Dropped
 	}
-	reach := uint64(0)
+	allowed := uint64(0)
 	if free > ring.capacity/8 {
-		reach = min(free-ring.capacity/8, ring.capacity/2)
+		allowed = min(free-ring.capacity/8, ring.capacity/2)
 	}
-	p.limit = p.position + reach
+	p.limit = p.position + allowed
 	if free < ring.capacity/2 {
 		p.bell.Ring()
 	}
-	if ring.hasUntold() {
+	if ring.hasUnreported() {
 		return GapDue
 	}
 	return Granted
@@ -217,7 +217,7 @@ func (p *Producer) WriteGaps(encode func(to []byte, count uint64, reason string)
 		p.CommitGap(length)
 		counts[reason] = 0
 	}
-	p.ring.returnUntold(counts)
+	p.ring.returnUnreported(counts)
 }
 
 // End gives the ring up: its owner writes no further records.

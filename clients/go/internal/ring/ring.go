@@ -24,7 +24,7 @@ const (
 	headerCommitted  = 64
 	headerRecords    = 72
 	headerDropped    = 128
-	headerUntold     = 192
+	headerUnreported = 192
 	headerConsumed   = 256
 	headerCells      = 272
 	headerWaiting    = 320
@@ -54,7 +54,7 @@ type Ring struct {
 	parker   parker
 }
 
-// CapacityFor rounds a wish to a capacity that the format allows.
+// CapacityFor rounds a number of bytes to a capacity that the format allows.
 func CapacityFor(bytes int) int {
 	bytes = max(BytesMin, min(bytes, BytesMax))
 	return 1 << bits.Len(uint(bytes-1))
@@ -105,7 +105,7 @@ func open(file *os.File, populate bool) (*Ring, error) {
 		return nil, err
 	}
 	if err := ring.check(); err != nil {
-		_ = ring.memory.unmap() // Nobody has seen it.
+		_ = ring.memory.unmap() // No drain has seen it.
 		return nil, err
 	}
 	return ring, nil
@@ -166,25 +166,25 @@ func (r *Ring) Dropped() (counts [DropReasons]uint64) {
 // CountDrop counts a call that left no record.
 func (r *Ring) CountDrop(reason DropReason) {
 	atomic.AddUint64(word64(r.header(), headerDropped+8*uintptr(reason)), 1)
-	atomic.AddUint64(word64(r.header(), headerUntold+8*uintptr(reason)), 1)
+	atomic.AddUint64(word64(r.header(), headerUnreported+8*uintptr(reason)), 1)
 }
 
 // CountCut counts a record whose values were cut.
 func (r *Ring) CountCut() { atomic.AddUint64(word64(r.header(), headerCut), 1) }
 
-func (r *Ring) hasUntold() bool {
+func (r *Ring) hasUnreported() bool {
 	for reason := range DropReasons {
-		if load64(r.header(), headerUntold+8*uintptr(reason)) != 0 {
+		if load64(r.header(), headerUnreported+8*uintptr(reason)) != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// TakeUnreported takes the drops that no gap record has told. Each is handed out once.
+// TakeUnreported takes the drops that no gap record has reported. Each is returned once.
 func (r *Ring) TakeUnreported() (counts [DropReasons]uint64) {
 	for reason := range counts {
-		word := word64(r.header(), headerUntold+8*uintptr(reason))
+		word := word64(r.header(), headerUnreported+8*uintptr(reason))
 		if atomic.LoadUint64(word) != 0 {
 			counts[reason] = atomic.SwapUint64(word, 0)
 		}
@@ -192,11 +192,11 @@ func (r *Ring) TakeUnreported() (counts [DropReasons]uint64) {
 	return counts
 }
 
-// returnUntold gives drops back that could not be told.
-func (r *Ring) returnUntold(counts [DropReasons]uint64) {
+// returnUnreported adds drops back that could not be reported.
+func (r *Ring) returnUnreported(counts [DropReasons]uint64) {
 	for reason, count := range counts {
 		if count != 0 {
-			atomic.AddUint64(word64(r.header(), headerUntold+8*uintptr(reason)), count)
+			atomic.AddUint64(word64(r.header(), headerUnreported+8*uintptr(reason)), count)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Rings are memory that is shared with another process, and found by it, which is told here for Linux only. On other
+// Rings are memory that is shared with another process, and found by it, which is implemented here for Linux only. On other
 // systems there is no session, and records go to slog as text.
 var errSystem = errors.New("rings in shared memory are for Linux")
 

@@ -100,7 +100,7 @@ func gapValues(to []byte, count uint64, reason string) []byte {
 	return append(to, reason...)
 }
 
-// call is one call of a producer as spec/ring.md has it; the gap records that it wrote are told.
+// call is one call of a producer as spec/ring.md has it; returns the gap records that it wrote.
 func call(producer *Producer, length uint64, urgent bool, told func(count uint64, reason string, at, length uint64)) bool {
 	for {
 		admission := Granted

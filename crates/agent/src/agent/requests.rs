@@ -55,7 +55,7 @@ impl Agent {
         self.reloads.pop_front()
     }
 
-    /// Tells a tool what came of its wish: what the agent says to it, or why the configuration stays as it was.
+    /// Answers a tool's reload: the agent's report, or the reason why the configuration stays as it was.
     pub fn answer_reload(&mut self, requester: Requester, notices: Result<&str, &str>) {
         let now = Instant::now();
         match notices {

@@ -1,5 +1,5 @@
-//! The files that a process is the first to need, those that nobody needs any more, and the file that processes share when
-//! there are no more places.
+//! The files that a process is the first to need, those that no process needs any more, and the file that processes
+//! share when there are no more places.
 
 use super::StartError;
 use crate::config::{AgentConfig, Process, SinkConfig};
@@ -21,7 +21,7 @@ struct SinkUse {
     idle_since: BTreeMap<SinkKey, Instant>,
     /// Files that are being closed, with their numbers.
     closing: BTreeMap<SinkKey, usize>,
-    /// Files that could not be opened at all, which has been told.
+    /// Files that could not be opened at all, which has been reported.
     unopened: BTreeSet<SinkKey>,
     /// Reasons why files that are opened late could not be opened at first, by their numbers.
     late: BTreeMap<usize, String>,
@@ -101,7 +101,7 @@ impl SinkFiles {
         self.uses.has_changed = true;
     }
 
-    /// Something that is wrong and that was not told yet.
+    /// A problem that was not reported yet.
     pub(super) fn take_problem(&mut self) -> Option<String> {
         self.problems.pop_front()
     }
@@ -140,7 +140,7 @@ impl SinkFiles {
         Ok(())
     }
 
-    /// Tells open sinks what has changed of them.
+    /// Applies changes of the configuration to open sinks.
     pub(super) fn tune(&self, before: &[SinkConfig]) {
         let sinks = self.routing.lock().config.sinks.clone();
         for sink in &sinks {
@@ -244,12 +244,12 @@ impl SinkFiles {
         self.backend.sinks().free_places() > unopened
     }
 
-    /// Opens a file, now or, where that cannot be, when it can be: until then its lines wait in its buffers, and whoever
-    /// wants them flushed is told that they are not.
+    /// Opens a file, now or, where that cannot be, when it can be: until then its lines wait in its buffers, and a
+    /// peer that waits for a flush gets a negative answer.
     fn open_file(&mut self, sink: &SinkConfig, process: &Process<'_>) -> Result<usize, StartError> {
         let key = key_of(sink, process);
         if let Some(number) = self.uses.closing.remove(&key) {
-            // It is ours: opened now, it would seem to belong to somebody else.
+            // It is ours: opened now, it would seem to belong to another process.
             self.backend
                 .sinks()
                 .wait_closed(number, Duration::from_millis(SINK_CLOSING_MS));
@@ -275,7 +275,7 @@ impl SinkFiles {
         Ok(number)
     }
 
-    /// Closes files that nobody has written to for a while, and tries again those that could not be opened.
+    /// Closes files that were not written to for a while, and tries again those that could not be opened.
     pub(super) fn check(&mut self, users: SinkUsers<'_>, now: Instant) {
         if !self.uses.is_due(now) {
             return;
@@ -292,7 +292,7 @@ impl SinkFiles {
         self.retry_unopened(users);
     }
 
-    /// Files that could not be opened: one that nobody needs any more is forgotten, the others are tried again.
+    /// Tries files again that could not be opened, and forgets those that no process needs any more.
     fn retry_unopened(&mut self, users: SinkUsers<'_>) {
         if self.uses.unopened.is_empty() {
             return;
@@ -334,8 +334,8 @@ impl SinkFiles {
         self.note_use(users, now);
         for key in self.uses.idle_for(Duration::ZERO, now) {
             if let Some(number) = self.close_file(key) {
-                let patience = Duration::from_millis(SINK_CLOSING_MS);
-                self.backend.sinks().wait_closed(number, patience);
+                let timeout = Duration::from_millis(SINK_CLOSING_MS);
+                self.backend.sinks().wait_closed(number, timeout);
                 return;
             }
         }
@@ -356,7 +356,7 @@ impl SinkFiles {
         Some(number)
     }
 
-    /// Something that is wrong with the logs themselves: the other logs tell it, and so does the owner.
+    /// Reports a problem of the logs themselves to the other logs, and to the owner.
     fn report_problem(&mut self, text: String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push_back(text.clone());

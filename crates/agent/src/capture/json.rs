@@ -29,7 +29,7 @@ pub struct Object {
     pub message: Vec<u8>,
     /// The fields as a dynamic record has them.
     pub fields: Vec<u8>,
-    /// The level, if it is told in words or numbers that are known.
+    /// The level, if it is given as a known word or number.
     pub level: Option<Level>,
 }
 
@@ -182,7 +182,7 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut pairs = Vec::with_capacity(16);
         while let Some((Key(key), value)) = map.next_entry()? {
-            // One more than is taken tells that there are too many.
+            // One more than is taken shows that there are too many.
             if pairs.len() <= JSON_FIELDS_MAX {
                 pairs.push((key, value));
             }

@@ -1,8 +1,8 @@
 //! Recognises the level of a line of text where it is plain.
 //!
 //! Looked at is the front of the line only, and a word counts only where a level stands in the usual formats: first
-//! (`ERROR: x`, `[warn] x`, `<3>x`, `E1121 12:34:56 x`), behind a time (`2026-11-21 12:34:56 INFO x`), behind the name of
-//! who speaks (`cc1: error: x`), or under its key (`level=error`). Prose that speaks of errors is no error. A line
+//! (`ERROR: x`, `[warn] x`, `<3>x`, `E1121 12:34:56 x`), behind a time (`2026-11-21 12:34:56 INFO x`), behind the name
+//! of who speaks (`cc1: error: x`), or under its key (`level=error`). Prose that speaks of errors is no error. A line
 //! without a level gets that of its stream: a wrong level would be worse than none.
 
 use super::ansi;
@@ -215,7 +215,7 @@ fn first_word(head: &[u8]) -> Option<Level> {
     ends_with_colon(rest).then_some(name.level)
 }
 
-/// Returns whether what follows a name in capitals leaves no doubt.
+/// Returns whether the text after a name in capitals confirms that it is a level.
 fn level_before(name: &Name, rest: &[u8]) -> Option<Level> {
     let clear = match rest {
         [] => name.plain,

@@ -7,11 +7,11 @@ use logdrive_wire::limits::RECORD_BYTES_MAX;
 pub const PIECE_BYTES_MAX: usize = RECORD_BYTES_MAX - 64;
 
 /// Bytes asked for in one read: few system calls, and the block is still in a near cache when it is split. While a pipe
-/// is read nobody can write to it, so that a larger read makes the command wait.
+/// is read the command cannot write to it, so that a larger read makes the command wait.
 pub const READ_BYTES: usize = 32 * 1024;
 
-/// Bytes that are left to gather in a busy pipe between two rows of reads, so that wake-ups are few; with twice as many, a
-/// gigabyte of lines took a fifth longer, because those who write the log had nothing to do meanwhile.
+/// Bytes that are left to gather in a busy pipe between two rows of reads, so that wake-ups are few; with twice as
+/// many, a gigabyte of lines took a fifth longer, because those who write the log had nothing to do meanwhile.
 pub const GATHER_BYTES: usize = 128 * 1024;
 
 /// Bytes of a pipe, if the system grants them: the child goes on printing while its reader sleeps. More than this takes

@@ -56,7 +56,7 @@ enum Shape {
 const SHAPES: usize = 6;
 const LEVELS: usize = 6;
 
-/// Callsite 0 of every session tells of dropped records.
+/// Callsite 0 of every session reports dropped records.
 const GAP_CALLSITE: u32 = 0;
 
 /// Bytes of a kind and an index in front of a dynamic value, and of the length of a text.
@@ -178,7 +178,7 @@ impl LineWriter {
 
     fn record_piece(&mut self, line: Line<'_>) {
         let Line { text, piece, .. } = line;
-        // A line has one level, which its first piece tells.
+        // A line has one level, which its first piece decides.
         if let Piece::Part(1) | Piece::Partial(1) = piece {
             self.level = self.level_of(text, line.has_escape);
         }
@@ -436,7 +436,7 @@ fn callsite(target: &str, level: Level, shape: Shape) -> Callsite {
     }
 }
 
-/// Writes gap records for the drops of the calling thread that have not been told.
+/// Writes gap records for the drops of the calling thread that have not been reported.
 fn write_gap() {
     let mut counts = local::take_gap();
     for reason in DropReason::ALL {

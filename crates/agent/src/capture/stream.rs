@@ -76,7 +76,7 @@ pub enum StreamEnd {
     Closed,
     /// The command has ended, but others hold its output open: what they print from now on is lost.
     LeftOpen,
-    /// Nobody reads the copy of the output any more, so the command is told in the same way.
+    /// The copy of the output has no reader any more, so the command's output gets the same error.
     NobodyReads,
     /// The output cannot be read, or its copy not be written.
     Failed(io::Error),
@@ -216,7 +216,7 @@ impl Stream {
             match rustix::io::write(tee, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
-                // Somebody who shares the file has made it so.
+                // Another process that shares the file has made it non-blocking.
                 Err(Errno::AGAIN) => {
                     poll(&mut [PollFd::new(tee, PollFlags::OUT)], None)?;
                 }
@@ -247,7 +247,7 @@ struct Wait {
     /// Time at which the events were last checked.
     events_checked_at: Instant,
     command_ended: Option<Instant>,
-    /// True if the rest of a line has been told since the last read.
+    /// True if the rest of a line has been passed on since the last read.
     has_reported_partial: bool,
 }
 

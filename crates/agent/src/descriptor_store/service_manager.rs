@@ -1,9 +1,10 @@
-//! The descriptor store of the service manager (`FDSTORE` of systemd): it keeps descriptors over a crash and a restart of
-//! the service, and passes them to the next start. `sd_notify(3)` and `sd_listen_fds(3)` tell of both.
+//! The descriptor store of the service manager (`FDSTORE` of systemd): it keeps descriptors over a crash and a restart
+//! of the service, and passes them to the next start. `sd_notify(3)` and `sd_listen_fds(3)` describe both.
 //!
 //! Each descriptor has a name of its own, because the order in which they come back is not promised: the number of its
 //! session and its number in that session, in the name of the first one with the packet that describes the session. All
-//! names come back in one string of the environment, whose length the kernel limits: a session that does not fit is left out.
+//! names come back in one string of the environment, whose length the kernel limits: a session that does not fit is
+//! left out.
 
 use crate::error::AgentError;
 use crate::keeper::packet::{Kind, Packet, Restored};
@@ -86,7 +87,7 @@ impl ServiceManager {
     pub(super) fn restore(&mut self) -> (Vec<Restored>, Vec<String>) {
         let mut sessions: BTreeMap<u64, (Option<Packet>, BTreeMap<usize, OwnedFd>)> = BTreeMap::new();
         for (name, descriptor) in std::mem::take(&mut self.inherited) {
-            // Sockets that the manager opens have other names; nobody here asks for them.
+            // Sockets that the manager opens have other names; they are not used here.
             let Some((session, number, packet)) = read_name(&name) else {
                 continue;
             };
@@ -275,8 +276,8 @@ fn passed_descriptors() -> Vec<(String, OwnedFd)> {
     names.split(':').map(str::to_owned).zip(descriptors).collect()
 }
 
-/// Name of a descriptor: numbers in hexadecimal digits, parted by hyphens. They are the session's, the descriptor's in it,
-/// and for the first one those of the packet.
+/// Name of a descriptor: numbers in hexadecimal digits, parted by hyphens. They are the session's, the descriptor's in
+/// it, and for the first one those of the packet.
 fn name_of(packet: &Packet, number: usize) -> String {
     let name = format!("{:x}-{number:x}", packet.session);
     if number > 0 {

@@ -84,8 +84,8 @@ impl KeeperClient {
         Ok(())
     }
 
-    /// Makes sure that there is a keeper; `true` when it is a new one, which has to be shown everything. Looks at most some
-    /// times a second, and waits for nobody.
+    /// Makes sure that there is a keeper; `true` when it is a new one, which has to be shown everything. Looks at most
+    /// some times a second, and never waits.
     pub(crate) fn reconnect(&mut self, now: Instant) -> Result<bool, AgentError> {
         if self.channel.as_ref().is_some_and(has_hung_up) {
             self.disconnect();
@@ -129,8 +129,8 @@ impl KeeperClient {
         }
     }
 
-    /// As [`KeeperClient::reconnect`], for an agent that starts: waits a moment, because processes that come at once are to be kept
-    /// as well, and no longer than they wait for their sessions.
+    /// As [`KeeperClient::reconnect`], for an agent that starts: waits a moment, because processes that come at once
+    /// are to be kept as well, and no longer than they wait for their sessions.
     pub(crate) fn connect_at_start(&mut self) -> Result<bool, AgentError> {
         let until = Instant::now() + Duration::from_millis(KEEPER_START_MS);
         while Instant::now() < until {
@@ -152,6 +152,7 @@ impl KeeperClient {
         send(channel, &Packet::of(Kind::List, 0), &[])?;
         let until = Instant::now() + Duration::from_millis(KEEPER_LIST_MS);
         let mut found: Vec<StoredSession> = Vec::new();
+        // One byte more than a packet has, so that a longer one is found to be none.
         let mut buffer = [0; packet::BYTES + 1];
         loop {
             let mut descriptors = Vec::new();
@@ -248,7 +249,7 @@ impl KeeperClient {
         }
     }
 
-    /// Drops the sessions that somebody else holds now.
+    /// Drops the sessions that another holder has now.
     pub(crate) fn remove_all(&mut self, is_held: impl Fn(u64) -> bool) {
         let sessions: Vec<u64> = self.stored_rings.keys().copied().collect();
         for session in sessions.into_iter().filter(|session| is_held(*session)) {

@@ -101,7 +101,7 @@ impl Packet {
         }
     }
 
-    /// Makes a session out of its descriptors. All is checked as if it came from a stranger.
+    /// Makes a session out of its descriptors. All is checked like descriptors of an untrusted peer.
     pub(crate) fn restore(&self, mut descriptors: Vec<OwnedFd>) -> Result<Restored, AgentError> {
         let process = (self.has_process && !descriptors.is_empty()).then(|| descriptors.remove(0));
         let mut files = into_files(descriptors);
@@ -161,7 +161,7 @@ impl Packet {
         bytes
     }
 
-    /// `None` for what another version, or somebody else, has sent.
+    /// `None` for a packet of another version or another program.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     pub(super) muted_until: Option<Instant>,
     /// Closed as soon as the queue is sent.
     pub(super) ends: bool,
-    /// There may be something to read, of which no further event tells.
+    /// There may be something to read, without a further event.
     pub(super) may_read: bool,
     /// Room to send is waited for.
     pub(super) awaits_room: bool,
@@ -157,8 +157,8 @@ impl Connection {
         self.queue.is_empty()
     }
 
-    /// Returns whether messages are read: not of a peer that does not read its answers, has sent too many, or was told to
-    /// close.
+    /// Returns whether messages are read: not of a peer that does not read its answers, has sent too many, or was told
+    /// to close.
     pub(super) fn reads(&self) -> bool {
         self.is_flushed() && self.muted_until.is_none() && !self.ends
     }

@@ -15,7 +15,7 @@ pub(super) struct Connections {
     watcher: Watcher,
     by_key: HashMap<u64, Connection>,
     next_key: u64,
-    /// Those that may have more to read, of which no event tells.
+    /// Those that may have more to read, without a further event.
     unread: BTreeSet<u64>,
     /// Sessions whose connections were closed, each with the key of that connection.
     lost: Vec<(u64, u64)>,
@@ -75,11 +75,11 @@ impl Connections {
         }
     }
 
-    /// Tells a peer that it will not be served.
+    /// Refuses a peer.
     pub(super) fn reject(&mut self, channel: &Channel, why: Refused) {
         self.refused += 1;
         if let Ok(bytes) = Message::Refused(why).encode() {
-            // A peer that cannot be told sees the end of the connection.
+            // A peer that cannot receive the refusal sees the end of the connection.
             let _ = channel.send(&bytes, &[]);
         }
     }

@@ -1,5 +1,5 @@
-//! Closes descriptors of files that nobody asked for. Closing a file may ask its file system, and that may belong to the
-//! peer that sent it and never answer; so it happens in a thread of its own, one for each user.
+//! Closes descriptors of files that were not requested. Closing a file may ask its file system, and that may belong to
+//! the peer that sent it and never answer; so it happens in a thread of its own, one for each user.
 
 use crate::limits::{FOREIGN_MAX, FOREIGN_USERS_MAX};
 use logdrive_ring::is_memory_file;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub enum Event {
     /// A process has a session: drain it from now on.
     Joined(Arc<HostedSession>),
-    /// A process has shown the session that it has from an earlier agent: go on with it. The epochs in its rings belong to
-    /// this journal; where it is another one than ours, they say nothing.
+    /// A process has shown the session that it has from an earlier agent: go on with it. The epochs in its rings
+    /// belong to this journal; where it is another one than ours, they say nothing.
     Adopted {
         /// The session.
         session: Arc<HostedSession>,
@@ -51,7 +51,7 @@ pub enum Event {
         /// The session's number.
         session: u64,
     },
-    /// The process is gone: drain the rest, tell how it ended, and forget the session. The server has.
+    /// The process is gone: drain the rest, log how it ended, and forget the session, as the server has done.
     Left {
         /// The session.
         session: Arc<HostedSession>,
@@ -108,18 +108,18 @@ pub enum Request {
 /// End of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The process said goodbye, and was gone before it heard that all is done.
+    /// The process said goodbye, and ended before it received `done`.
     Goodbye,
     /// The kernel says how.
     Exited(Exit),
-    /// The process has ended, and nobody says how.
+    /// The process has ended, and its exit status is unknown.
     Ended,
     /// The process lives, but has closed its connection and not come back, as after `exec`.
     Vanished,
 }
 
 impl End {
-    /// Returns whether the process was ended, and did not end by itself: what its flight recorder keeps may tell why.
+    /// Returns whether the process was ended, and did not end by itself: its flight recorder may hold the reason.
     pub fn is_crash(self, session: &HostedSession) -> bool {
         match self {
             Self::Exited(Exit::Signal(_)) => true,

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Result of an accept.
 pub(super) enum Accepted {
     Connection(Channel),
-    /// The system has no descriptor: nothing is accepted for a moment. The one that was spared serves to tell a peer so.
+    /// The system has no descriptor: nothing is accepted for a moment. The spare one serves to refuse a peer.
     Exhausted(Option<Channel>),
-    /// Nobody waits, or nothing is accepted now.
+    /// No connection waits, or none is accepted now.
     Nothing,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Accepted {
 #[derive(Debug)]
 pub(super) struct Listening {
     listener: Listener,
-    /// Given up for a moment when there is no other descriptor, so that a peer can be told.
+    /// Given up for a moment when there is no other descriptor, so that a peer can be refused with a message.
     spare: Option<OwnedFd>,
     /// End of the pause after the system had no descriptor.
     paused_until: Option<Instant>,

@@ -20,7 +20,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Forgets a session that has ended, and tells the owner.
+    /// Forgets a session that has ended, and reports its end to the owner.
     pub(super) fn end_session(&mut self, session: u64, end: Option<End>) {
         let Some(end) = end else { return };
         if let Some(served) = self.sessions.remove(session) {

@@ -136,6 +136,7 @@ impl Peers {
             Ok(session)
         });
         let session = session.map_err(no_memory)?;
+        // Before the process gets the session, so that its first callsite has these levels already.
         if let Err(error) = level_rules::apply_initial(&self.options.levels, &session) {
             self.events.push(Event::Notice(format!(
                 "process {} of {} begins with its own levels: {error}",

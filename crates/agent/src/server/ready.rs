@@ -1,5 +1,5 @@
-//! Event loop of a server: which descriptors have something to do, as mio tells it. Each change is told once
-//! (edge-triggered), so whoever is told reads until there is nothing left, or notes that there is more.
+//! Event loop of a server: which descriptors are ready, as mio reports it. Each change is reported once
+//! (edge-triggered), so the receiver reads until there is nothing left, or notes that there is more.
 
 use crate::limits::READY_PER_TURN;
 use mio::event::Event;
@@ -105,7 +105,7 @@ impl Watcher {
             .register(&mut SourceFd(&fd), source.token(), Interest::READABLE)
     }
 
-    /// Watches it for room to send as well, or no longer. What is there already is told anew.
+    /// Watches it for room to send as well, or no longer. Bytes that are there already are reported again.
     pub(super) fn set_room(&self, fd: impl AsFd, source: Source, room: bool) {
         let interest = match room {
             true => Interest::READABLE | Interest::WRITABLE,

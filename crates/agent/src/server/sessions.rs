@@ -295,7 +295,7 @@ impl Sessions {
         }
     }
 
-    /// All of a session is written: nobody needs its memory any more.
+    /// All of a session is written: its memory is not needed any more.
     pub(super) fn release(&mut self, session: u64) {
         if let Some(store) = &mut self.store {
             store.remove(session);

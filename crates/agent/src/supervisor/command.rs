@@ -17,8 +17,8 @@ pub fn name_of(program: &OsStr) -> String {
     path.file_name().unwrap_or(program).to_string_lossy().into_owned()
 }
 
-/// Says early that there is no such program, so that no log is made for it. What the search cannot tell is told by the
-/// start itself.
+/// Says early that there is no such program, so that no log is made for it. Errors that the search cannot find are
+/// reported by the start itself.
 pub(crate) fn find(program: &OsStr) -> Result<(), CommandError> {
     let path = Path::new(program);
     let has_slash = program.as_encoded_bytes().contains(&b'/');

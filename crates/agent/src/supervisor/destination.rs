@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Variable that tells programs the socket of their agent.
+/// Variable with the socket of a program's agent.
 const VARIABLE: &str = "LOGDRIVE_AGENT";
 
 /// Options that are known before the start.
@@ -24,7 +24,7 @@ pub enum DestinationOptions {
     PrivateAgent(BackendOptions),
 }
 
-/// A session, and whoever drains it.
+/// A session, and its drain.
 #[derive(Debug)]
 pub(crate) struct Destination {
     backend: Arc<Backend>,
@@ -66,8 +66,8 @@ impl Destination {
         pair.into_iter().collect()
     }
 
-    /// Returns whether all processes that log here are over, so far as they are waited for. To be asked once the command has
-    /// ended; the bell rings when it may have become true.
+    /// Returns whether all processes that log here are over, so far as they are waited for. To be asked once the
+    /// command has ended; the bell rings when it may have become true.
     pub(crate) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
         let private_agent = self.private_agent.as_ref();
         private_agent.is_none_or(|private_agent| private_agent.has_finished(timeout, bell))

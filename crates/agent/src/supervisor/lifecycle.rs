@@ -37,7 +37,7 @@ fn record_text(writer: &mut LineWriter, level: Level, message: &str, name: &str,
     );
 }
 
-/// The command runs. Its arguments are not told: they may hold what only the command should know.
+/// The command runs. Its arguments are not logged: they may hold what only the command should know.
 pub(crate) fn started(writer: &mut LineWriter, pid: u32) {
     let callsite = callsite(Level::Info, "started as process {0}", Some(("pid", Kind::U32)));
     writer.once(&callsite, 4, |put| put.u32(pid));

@@ -4,7 +4,7 @@
 /// any.
 pub const QUIET_MS: u64 = 1_000;
 
-/// And for so many milliseconds in all, unless told otherwise: a service that was left behind may print for ever.
+/// And for so many milliseconds in all, unless configured otherwise: a service that was left behind may print for ever.
 pub const WAIT_OUTPUT_MS: u64 = 10_000;
 
 /// Bytes of standard input that are passed on to a terminal at a time: what a terminal takes as one line.

@@ -1,8 +1,8 @@
 //! `logdrive run`: starts a command and keeps what it prints as records.
 //!
 //! Each output of the command has a reader thread with a ring of its own ([`crate::capture`]). The calling thread reads
-//! signals, passes them on, and waits for the command's end. Where records go is one value, the destination; as a rule it
-//! is a private agent (`private.rs`), to which programs of the command that log with Logdrive bring their records.
+//! signals, passes them on, and waits for the command's end. Where records go is one value, the destination; as a rule
+//! it is a private agent (`private.rs`), to which programs of the command that log with Logdrive bring their records.
 
 mod command;
 mod destination;
@@ -64,8 +64,8 @@ pub struct CommandOptions {
     pub stderr_only: bool,
     /// True if the command gets a terminal of its own. Both outputs are one then. Default: no.
     pub pty: bool,
-    /// Longest time that processes which the command left behind may print. Default: until they pause for a second, and at most
-    /// ten.
+    /// Longest time that processes which the command left behind may print. Default: until they pause for a second,
+    /// and at most ten.
     pub wait_output: Option<Duration>,
     /// True if start and end of the command are records, too. Default: yes.
     pub events: bool,
@@ -104,7 +104,7 @@ pub enum ExitReason {
 }
 
 impl ExitReason {
-    /// The status by which a shell tells it.
+    /// The exit status by which a shell reports it.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Exited(status) => status.to_le_bytes()[0],

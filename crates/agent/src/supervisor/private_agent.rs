@@ -2,7 +2,7 @@
 //! into the log of the command, merged with what it prints.
 //!
 //! It is the same server as the agent's, in a thread of its own, and the same drain. Its socket lies in a directory
-//! beside the sessions of the run directory, which nobody else may enter; it goes with the command.
+//! beside the sessions of the run directory, which no other user may enter; it ends with the command.
 
 use super::limits::ENDING_TURN_MS;
 use crate::capture::stream::{OutputTimeout, notify};
@@ -60,7 +60,7 @@ struct Shared {
 struct State {
     /// The command has ended: how long its sessions are waited for, and who wants to know that it is over.
     ending: Option<Ending>,
-    /// All sessions have ended since, or nobody waits for them any longer.
+    /// All sessions have ended since, or are not waited for any longer.
     is_over: bool,
 }
 
@@ -78,8 +78,8 @@ impl Shared {
 }
 
 impl PrivateAgent {
-    /// Starts the agent beside the drain. `None` where it has no place: then the command runs as well, and its programs write
-    /// their logs themselves, as they do elsewhere.
+    /// Starts the agent beside the drain. `None` where it has no place: then the command runs as well, and its
+    /// programs write their logs themselves, as they do elsewhere.
     pub(super) fn start(backend: &Arc<Backend>) -> Result<Option<Self>, BackendError> {
         let (server, socket) = match open_server(backend) {
             Ok(opened) => opened,
@@ -118,8 +118,8 @@ impl PrivateAgent {
         &self.socket
     }
 
-    /// Returns whether all processes that had sessions are over, so far as anybody waits for them. To be asked once the command
-    /// has ended; the bell rings when it may have become true.
+    /// Returns whether all processes that had sessions are over, so far as anybody waits for them. To be asked once
+    /// the command has ended; the bell rings when it may have become true.
     pub(super) fn has_finished(&self, timeout: OutputTimeout, bell: &Arc<OwnedFd>) -> bool {
         let mut state = self.shared.state();
         if state.ending.is_none() {
@@ -164,7 +164,7 @@ impl PrivateAgent {
     }
 }
 
-/// The sockets of private agents in a run directory, whether somebody listens there or not.
+/// The sockets of private agents in a run directory, whether an agent listens there or not.
 pub fn private_sockets(run_dir: &Path) -> Vec<PathBuf> {
     let sockets = places(run_dir).into_iter().map(|(path, _)| path.join(SOCKET));
     let mut sockets: Vec<PathBuf> = sockets.filter(|socket| socket.exists()).collect();
@@ -299,7 +299,7 @@ impl AgentLoop {
                 span_ns,
             } => waiters.write_kept((session, ticket), span_ns, ALL),
             Event::Bye { session } => waiters.bye(session, ALL),
-            // Its end is told before that of the command.
+            // Its end is logged before that of the command.
             Event::Left { session, end } => waiters.left(&session, end, ALL),
             Event::Request {
                 requester,
@@ -337,7 +337,7 @@ impl AgentLoop {
     }
 
     /// Once the command has ended: it is over when all its sessions have ended, or those that are left have been quiet
-    /// for as long as somebody waits for them.
+    /// for as long as they are waited for.
     fn check_end(&mut self) {
         let mut state = self.shared.state();
         let State { ending, is_over } = &mut *state;

@@ -21,7 +21,7 @@ const HELD: [Signal; 11] = [
     Signal::SIGCONT,
 ];
 
-/// Signals by which somebody wants an end.
+/// Signals that request an end.
 const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Signals that a process in the background gets when it touches its terminal: an error of the call is enough.
@@ -39,7 +39,7 @@ pub(crate) struct ReceivedSignal {
 }
 
 impl ReceivedSignal {
-    /// Returns whether somebody wants an end.
+    /// Returns whether a signal has requested an end.
     pub(crate) fn is_ending(self) -> bool {
         ENDING.contains(&self.signal)
     }
@@ -55,7 +55,7 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Holds signals from now on, in the calling thread and in those that it starts. They are never let go again: what
-    /// comes after the last look has nobody to go to.
+    /// comes after the last check has no receiver.
     pub(crate) fn hold() -> io::Result<Self> {
         let held: SigSet = HELD.into_iter().collect();
         let background: SigSet = BACKGROUND.into_iter().collect();

@@ -190,8 +190,8 @@ fn tee(options: &CommandOptions, to: impl AsFd) -> Result<Option<File>, CommandE
 /// The reader threads.
 struct Readers {
     threads: Vec<std::thread::JoinHandle<()>>,
-    told: Receiver<ReaderReport>,
-    /// Readable when something was told.
+    reports: Receiver<ReaderReport>,
+    /// Readable when a report has come.
     bell: Arc<OwnedFd>,
 }
 
@@ -206,7 +206,7 @@ impl Readers {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = eventfd(0, flags).map_err(|errno| CommandError::system("make an event")(errno.into()))?;
         let bell = Arc::new(bell);
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         let mut threads = Vec::new();
         for output in outputs {
             let reader = Reader {
@@ -221,19 +221,24 @@ impl Readers {
                     timeout: timeout(options),
                     is_pipe: !options.pty,
                 },
-                tell: tell.clone(),
+                sender: sender.clone(),
                 bell: Arc::clone(&bell),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("logdrive-{}", output.name))
                 .spawn(move || reader.run());
             threads.push(thread.map_err(CommandError::system("start a thread"))?);
-            match told.recv() {
+            // Each reader has its ring before the next one starts, so that a failure ends the start at once.
+            match reports.recv() {
                 Ok(ReaderReport::Ready(ready)) => ready?,
                 Ok(ReaderReport::CommandOutcome(..)) | Err(_) => {}
             }
         }
-        Ok(Self { threads, told, bell })
+        Ok(Self {
+            threads,
+            reports,
+            bell,
+        })
     }
 
     fn join(self) {
@@ -261,7 +266,7 @@ struct Reader {
     record: RecordOptions,
     output: &'static str,
     stream: Stream,
-    tell: Sender<ReaderReport>,
+    sender: Sender<ReaderReport>,
     bell: Arc<OwnedFd>,
 }
 
@@ -271,17 +276,17 @@ impl Reader {
         // The starting thread waits for this one, so every report is received.
         let end = match attached {
             Ok(mut writer) => {
-                let _ = self.tell.send(ReaderReport::Ready(Ok(())));
+                let _ = self.sender.send(ReaderReport::Ready(Ok(())));
                 self.stream.run(&mut writer)
             }
             Err(error) => {
                 let _ = self
-                    .tell
+                    .sender
                     .send(ReaderReport::Ready(Err(CommandError::Backend(error.into()))));
                 return;
             }
         };
-        let _ = self.tell.send(ReaderReport::CommandOutcome(self.output, end));
+        let _ = self.sender.send(ReaderReport::CommandOutcome(self.output, end));
         notify(&self.bell);
     }
 }
@@ -309,10 +314,10 @@ impl Supervision<'_> {
                 self.take_signal(received);
             }
             self.check_end()?;
-            // Cleared before the look, so that what is told behind the look rings again.
+            // Cleared before the check, so that a report after the check wakes again.
             let _ = rustix::io::read(&*self.readers.bell, &mut [0; 8]);
-            while let Ok(told) = self.readers.told.try_recv() {
-                if let ReaderReport::CommandOutcome(name, end) = told {
+            while let Ok(report) = self.readers.reports.try_recv() {
+                if let ReaderReport::CommandOutcome(name, end) = report {
                     self.outputs.push((name, end));
                 }
             }
@@ -363,7 +368,7 @@ impl Supervision<'_> {
     fn take_signal(&mut self, received: ReceivedSignal) {
         match received.signal {
             Signal::SIGCHLD => {}
-            // Only others hold the outputs open, and whoever sends this does not want to wait for them.
+            // Only other processes hold the outputs open, and the sender of the signal does not want to wait for them.
             _ if self.how.is_some() => {
                 if received.is_ending() {
                     self.events.signal_give_up();

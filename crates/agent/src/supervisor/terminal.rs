@@ -15,10 +15,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// End of input, as a terminal is told by a key.
+/// End of input, as a key sends it to a terminal.
 const END_OF_INPUT: u8 = 4;
 
-/// Size of a terminal that nobody looks at.
+/// Size of a terminal without a screen.
 const SIZE: (u16, u16) = (24, 80);
 
 /// The pseudo terminal of a command, from our side.
@@ -26,7 +26,7 @@ const SIZE: (u16, u16) = (24, 80);
 pub(crate) struct Terminal {
     /// Our end of the terminal: reads what the command prints, and writes what it reads.
     pub(crate) side: Arc<OwnedFd>,
-    /// True if somebody sits at our own terminal and sees the output.
+    /// True if our own input and output are a terminal.
     is_interactive: bool,
 }
 
@@ -41,7 +41,7 @@ impl Terminal {
         if is_interactive {
             modes = tcgetattr(stdin)?;
         } else {
-            // Input is shown by whoever types it, and what is printed comes as it is, which is also faster.
+            // Our own terminal echoes the input, and output is passed on unchanged, which is also faster.
             modes.local_modes -= LocalModes::ECHO;
             modes.output_modes -= OutputModes::OPOST;
             modes.special_codes[SpecialCodeIndex::VEOF] = END_OF_INPUT;
@@ -54,7 +54,7 @@ impl Terminal {
         Ok((terminal, pts))
     }
 
-    /// Makes it as large as ours; its programs are told.
+    /// Makes it as large as ours; its programs get SIGWINCH.
     pub(crate) fn resize(&self) {
         // A command that has ended has no size.
         let _ = resize(&*self.side);

@@ -1,5 +1,5 @@
-//! The hostile process: joins as any other, logs as any other, and rewrites what it shares with the agent. Several threads
-//! do so at once, each with a session of its own, and every round of it is followed by a look of the agent.
+//! The hostile process: joins as any other, logs as any other, and rewrites what it shares with the agent. Several
+//! threads do so at once, each with a session of its own, and every round of it is followed by a look of the agent.
 
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
@@ -64,7 +64,7 @@ impl Done {
         self.sessions += other.sessions;
     }
 
-    /// As a process tells it.
+    /// The text form that a process prints.
     pub(crate) fn to_text(self) -> String {
         format!("{} {} {} {}", self.seen, self.unseen, self.looks, self.sessions)
     }
@@ -351,7 +351,7 @@ impl Victim {
                 }
                 let record = &record[..length as usize];
                 let mut push = || producer.push(record, false, FullPolicy::Drop);
-                // Drops that are counted, as far as anybody can tell, and that nobody here tells of.
+                // Drops that look counted, and that no gap record here reports.
                 let admission = match push() {
                     Admission::GapDue => push(),
                     admission => admission,

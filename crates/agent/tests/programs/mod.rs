@@ -1,4 +1,4 @@
-//! An agent in a thread of the test, and programs that log through it: child processes that do what they are told, word by
+//! An agent in a thread of the test, and programs that log through it: child processes that execute commands, word by
 //! word, and answer when what they logged is with the kernel.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -93,7 +93,7 @@ impl Service {
     }
 }
 
-/// A program that does what it is told.
+/// A program that executes commands of the test.
 pub(crate) struct Program {
     process: Process,
     rounds: u32,
@@ -118,7 +118,7 @@ impl Program {
         self.process.pid()
     }
 
-    /// Tells it to do something; the number of the round.
+    /// Sends it a command; returns the number of the round.
     pub(crate) fn says(&mut self, word: &str) -> u32 {
         self.process.send(word);
         self.rounds += 1;
@@ -133,7 +133,7 @@ impl Program {
         round
     }
 
-    /// The same, and whether it was told that all is written.
+    /// The same, and whether its answer was that all is written.
     #[track_caller]
     pub(crate) fn does_and_flushes(&mut self, word: &str) -> bool {
         let round = self.says(word);

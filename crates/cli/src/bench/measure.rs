@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Messages that are pushed between two looks at the clock.
 const PUSHED: u64 = 1_000;
 /// Timeout of a receiver for what is under way.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Silence over UDP after which the rest is taken for lost.
 const SILENCE: Duration = Duration::from_millis(500);
 /// A request for the number of messages; any other is answered with its own bytes.
@@ -141,7 +141,7 @@ fn one_way(
     }
     sender.flush()?;
     let (mut came, mut changed) = (0, Instant::now());
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut elapsed = start.elapsed();
     while let Some(now) = counter.came()? {
         let now = now.saturating_sub(before);

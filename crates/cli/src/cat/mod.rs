@@ -58,7 +58,8 @@ fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
     }
 }
 
-/// One source for each file, or with `--all` for each log. What cannot be found is told, and the rest goes on.
+/// One source for each file, or with `--all` for each log. Files that cannot be found are reported, and the rest is
+/// read.
 fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, CliError> {
     let mut files = args.files.clone();
     if files.is_empty() {
@@ -149,6 +150,6 @@ fn warn_of_foreign(sources: &[Source], printer: &Printer) {
             "{}: no line of it begins with a time, so no filter but --grep and --exclude can pass any",
             source.name
         );
-        titled_note(printer.stderr, Style::Doubt, "warning", text);
+        titled_note(printer.stderr, Style::Warning, "warning", text);
     }
 }

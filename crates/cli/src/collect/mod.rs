@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Interval at which the live line is drawn, and signals are taken.
 const TURN: Duration = Duration::from_millis(250);
 
-/// Runs the collector until it is told to end. `false` when it could not start as it was told, which has been said.
+/// Runs the collector until it is told to end. `false` when it could not start as configured, which has been reported.
 pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliError> {
     if let Some(directory) = &args.make_certificates {
         let names: Vec<String> = match args.name.is_empty() {
@@ -95,9 +95,9 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
     }
 }
 
-/// Connections that ended for a reason that is somebody's fault.
+/// Connections that ended because of an error.
 fn refusals(stats: &Stats) -> u64 {
-    // Of those that were lost nobody knows whose fault it is: they were cut, or killed.
+    // The cause of lost connections is unknown: they were cut, or the process was killed.
     let fine = [Reason::Done, Reason::Ending, Reason::Lost].map(|reason| stats.ended_for(reason));
     let refused = stats.ended.iter().sum::<u64>();
     refused.saturating_sub(fine.iter().sum())

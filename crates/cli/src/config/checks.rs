@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Permissions by which everybody, or the group too, may write.
 const BY_ALL: u32 = 0o002;
 const BY_GROUP_OR_ALL: u32 = 0o022;
-/// With it, nobody removes or renames what belongs to others.
+/// With it, users cannot remove or rename files of others.
 const STICKY: u32 = 0o1000;
 
 /// Looks at the agent's own places.
@@ -49,7 +49,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     text.into()
 }
 
-/// The directory of a socket or a state: whoever writes there could take the agent's place.
+/// The directory of a socket or a state: a user who may write there could replace the agent.
 fn private_directory(
     key: &'static str,
     dir: &Path,

@@ -46,7 +46,7 @@ impl Refused {
 pub(crate) enum Reading {
     /// For the agent, which is us: such a file is refused.
     ToObey,
-    /// To check it, for an agent that may be somebody else: that is noted.
+    /// To check it, for an agent that may run as another user: that is noted.
     ToCheck,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn load_flat<T>(
             problems.extend(found.err().unwrap_or_default());
             let name = path.display().to_string();
             let shown = problem::report(&problems, &name, &text, color.for_stderr());
-            // Without standard error the exit status tells it.
+            // Without standard error the exit status reports it.
             let _ = io::stderr().write_all(shown.as_bytes());
             Ok(None)
         }

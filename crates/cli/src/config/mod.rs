@@ -76,7 +76,7 @@ fn check(args: &CheckArgs, color: ColorChoice) -> Result<bool, CliError> {
             let mut out = format!("{} {}\n\n", paint.the(Style::Good, "ok:"), args.file.display());
             out.push_str(&summary::text(&loaded.config, paint));
             for note in &loaded.notes {
-                out.push_str(&format!("\n{} {note}\n", paint.the(Style::Doubt, "note:")));
+                out.push_str(&format!("\n{} {note}\n", paint.the(Style::Warning, "note:")));
             }
             std::io::stdout().write_all(out.as_bytes())?;
             Ok(true)
@@ -89,7 +89,7 @@ fn check(args: &CheckArgs, color: ColorChoice) -> Result<bool, CliError> {
             out.push_str(&format!(
                 "{count} problem{plural}: an agent would refuse this configuration\n"
             ));
-            // Where errors cannot be printed there is nobody to tell; the exit status says it.
+            // Where errors cannot be printed, the exit status reports the failure.
             let _ = std::io::stderr().write_all(out.as_bytes());
             Ok(false)
         }

@@ -112,9 +112,11 @@ fn read(document: &DeTable<'_>, context: &dyn Context, findings: &mut Findings) 
     let mut sinks = source.read_many(&SINK, findings, || SinkConfig::file("", ""), finish_sink);
     let ship = || SinkConfig::ship("", ShipOptions::new(Vec::new()));
     sinks.extend(source.read_many(&SHIP, findings, ship, finish_ship));
+    // A file without sinks leaves the default one in place.
     if !sinks.is_empty() {
         config.sinks = sinks.iter().map(|sink| sink.value.clone()).collect();
     }
+    // Routes and recorders name sinks, so they are read after them.
     let names: Vec<String> = config.sinks.iter().map(|sink| sink.name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let routes = source.read_many(
@@ -212,7 +214,7 @@ impl<'a> Source<'a> {
             if parts.peek().is_none() {
                 return Some(value);
             }
-            // What stands in the place of the table is told where that is read.
+            // A value in the place of the table is reported where the table is read.
             table = value.get_ref().as_table()?;
         }
         None
@@ -373,7 +375,7 @@ fn add_backups(reader: &mut Reader<'_>, all: &mut Vec<MemberOptions>, backups: V
     }
 }
 
-/// Notes what an address lacks, and what nobody should do unknowingly. Names of hosts are not looked up.
+/// Notes missing parts of an address, and unsafe ones. Names of hosts are not looked up.
 fn check_ship(reader: &mut Reader<'_>, ship: &ShipOptions) {
     let is_here = |host: &str| match host.parse::<std::net::IpAddr>() {
         Ok(address) => address.is_loopback(),

@@ -1,5 +1,5 @@
 //! Summary of a configuration: of each table the options that matter most and those that are not at their defaults, as a
-//! file would have them, so that somebody sees whether it is what was meant.
+//! file would have them, so that a reader can check that it is as intended.
 
 use super::sections::{
     AGENT, APP, LEVEL, PROCESS, RECORDER, ROUTE, SHIP, SINK, Section, TOTAL, USER, value_of,

@@ -143,7 +143,7 @@ impl SendControl for Control<'_> {
             }
             let (style, title, text) = match state.failure.as_str() {
                 "" => (Style::Good, "note", "the collector takes records again"),
-                failure => (Style::Doubt, "waits", failure),
+                failure => (Style::Warning, "waits", failure),
             };
             titled_note(self.color.for_stderr(), style, title, text);
         }
@@ -169,12 +169,12 @@ impl Control<'_> {
                     format!("records go to {} from now on", places.join(", ")),
                 )
             }
-            // What is wrong has been told, with its line.
+            // The error has been reported, with its line.
             Ok(None) => (
-                Style::Doubt,
+                Style::Warning,
                 "the file is not used: records go where they went".to_owned(),
             ),
-            Err(error) => (Style::Doubt, format!("{error}; records go where they went")),
+            Err(error) => (Style::Warning, format!("{error}; records go where they went")),
         };
         titled_note(self.color.for_stderr(), style, "note", text);
     }

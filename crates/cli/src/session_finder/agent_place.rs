@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct AgentPlace {
     pub(super) socket: PathBuf,
-    /// Somebody has named it, so that it is told that it does not answer.
+    /// The user has named it, so that a failure to answer is reported.
     is_named: bool,
     /// Nothing else is meant, so that this is an error.
     is_needed: bool,
@@ -71,7 +71,7 @@ impl AgentPlace {
         question: impl Fn(&mut Client) -> Result<T, AgentError>,
     ) -> Result<T, AgentError> {
         if let Some(mut client) = self.client.take() {
-            client.set_patience(timeout);
+            client.set_timeout(timeout);
             match question(&mut client) {
                 Err(AgentError::NoAnswer { .. } | AgentError::Io { .. }) => {}
                 answer => {
@@ -100,7 +100,7 @@ impl AgentPlace {
         Ok(entries.into_iter().map(located).collect())
     }
 
-    /// Its sessions; none, and a note why, where it does not answer and nobody has to have it.
+    /// Its sessions; none, and a note why, where it does not answer and is not required.
     pub(super) fn found(&mut self, timeout: Duration) -> Result<Vec<Located>, CliError> {
         let found = self.sessions(timeout);
         self.keep_silence(found)
@@ -138,9 +138,9 @@ impl AgentPlace {
         since.is_some_and(|since| since.elapsed() < Duration::from_millis(AGENT_AWAY_MS))
     }
 
-    /// Why it does not answer, where it ought to: that nobody is there is no news; that somebody is and may not be asked is.
+    /// Returns why it does not answer. The absence of an agent is not reported; an agent that refuses the tool is.
     pub(super) fn reported_silence(&self) -> Option<&AgentError> {
-        let is_nobody = |silence: &AgentError| {
+        let is_absent = |silence: &AgentError| {
             matches!(
                 silence,
                 AgentError::NoAgent { cause, .. }
@@ -148,11 +148,11 @@ impl AgentPlace {
             )
         };
         let silence = self.silence.as_ref();
-        silence.filter(|silence| self.is_named || !is_nobody(silence))
+        silence.filter(|silence| self.is_named || !is_absent(silence))
     }
 }
 
-/// Whether more patience may bring an answer.
+/// Whether a longer timeout may bring an answer.
 fn is_late(silence: &AgentError) -> bool {
     let is_time =
         |cause: &io::Error| matches!(cause.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);

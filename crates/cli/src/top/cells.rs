@@ -49,7 +49,7 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
     let is_known = session.state != State::Damaged;
     let known = |text: String| if is_known { text } else { UNKNOWN.to_owned() };
     let state = session.state_at_agent();
-    // What a dead process left waits for nobody who is slow, but to be recovered.
+    // Records of a dead process wait for a recovery, not for a slow drain.
     let lag = match state {
         State::Dead => (Style::Plain, UNKNOWN.to_owned()),
         _ => (lag_style(row.lag_s), known(lag_text(row.lag_s))),
@@ -66,12 +66,12 @@ pub(super) fn process_cells(row: &ProcessRow) -> Vec<Cell> {
         (Style::Plain, known(rate_text(rates.records_per_s))),
         (Style::Plain, known(bytes_text(rates.bytes_per_s as u64))),
         (
-            Style::doubt_if(rates.drops_per_s > 0.0),
+            Style::warning_if(rates.drops_per_s > 0.0),
             known(rate_text(rates.drops_per_s)),
         ),
         (fill_style(session.fill), known(fill_text(session.fill))),
         lag,
-        (Style::doubt_if(dropped > 0), known(count_text(dropped))),
+        (Style::warning_if(dropped > 0), known(count_text(dropped))),
         match &session.damage {
             Some(damage) => (Style::Bad, damage.clone()),
             None => (Style::Dim, session.place()),
@@ -90,7 +90,7 @@ pub(crate) fn site_cells(row: &SiteRow) -> Vec<Cell> {
         (Style::Plain, rate_text(rates.records_per_s)),
         (Style::Plain, bytes_text(rates.bytes_per_s as u64)),
         (
-            Style::doubt_if(rates.drops_per_s > 0.0),
+            Style::warning_if(rates.drops_per_s > 0.0),
             rate_text(rates.drops_per_s),
         ),
         (Style::Plain, rate_text(rates.sampled_out_per_s)),
@@ -104,7 +104,7 @@ fn control_cell(state: &str, by_rule: bool) -> Cell {
     let style = match state {
         "on" => Style::Good,
         "off" => Style::Dim,
-        _ => Style::Doubt,
+        _ => Style::Warning,
     };
     match state {
         "on" | "off" if by_rule => (style, format!("{state} by rule")),
@@ -125,7 +125,7 @@ pub(crate) fn place_of(row: &SiteRow) -> String {
 fn fill_style(fill: f64) -> Style {
     match fill {
         fill if fill >= 0.85 => Style::Bad,
-        fill if fill >= 0.5 => Style::Doubt,
+        fill if fill >= 0.5 => Style::Warning,
         _ => Style::Plain,
     }
 }
@@ -146,7 +146,7 @@ fn fill_text(fill: f64) -> String {
 fn lag_style(lag_s: Option<f64>) -> Style {
     match lag_s {
         None => Style::Bad,
-        Some(lag_s) if lag_s >= 1.0 => Style::Doubt,
+        Some(lag_s) if lag_s >= 1.0 => Style::Warning,
         Some(_) => Style::Plain,
     }
 }

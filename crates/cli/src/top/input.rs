@@ -10,7 +10,7 @@ const PAGE: isize = 10;
 
 /// Returns the command of a key; `None` where it has none.
 pub(super) fn command(key: KeyEvent, mode: &Mode) -> Option<Command> {
-    // Some terminals tell of the end of a key, too.
+    // Some terminals report the release of a key, too.
     if key.kind == KeyEventKind::Release {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Every bound of `logdrive top`, each with the reason for the number.
 
-/// Shortest time between two looks: below this looking costs the machine more than it tells.
+/// Shortest refresh interval: below this the reading costs more than it shows.
 pub(super) const INTERVAL_NS_MIN: u64 = 100_000_000;
 
 /// Characters of what is typed.

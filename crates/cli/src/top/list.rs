@@ -17,7 +17,7 @@ pub(super) enum Step {
 
 /// A row of a list.
 pub(super) trait Row {
-    /// Tells it from all others.
+    /// Identifies the row.
     type Key: Clone + PartialEq;
     /// By what rows are sorted.
     type Sort: ValueEnum + Copy + PartialEq;
@@ -147,7 +147,7 @@ impl Row for ProcessRow {
     }
 
     fn compare(&self, other: &Self, by: ProcessSort) -> Ordering {
-        // A lag that nobody knows is the longest.
+        // An unknown lag sorts as the longest.
         let lag = |row: &Self| row.lag_s.unwrap_or(f64::INFINITY);
         let (a, b) = (self, other);
         let first = match by {

@@ -1,5 +1,5 @@
-//! The model of the screen, and the effects of keys on it. No terminal, no session and no clock in here: looks come in as
-//! samples, keys as commands, and what is to be done outside goes out as an [`Effect`].
+//! The model of the screen, and the effects of keys on it. No terminal, no session and no clock in here: looks come in
+//! as samples, keys as commands, and what is to be done outside goes out as an [`Effect`].
 
 use super::args::ProcessSort;
 use super::limits::{INPUT_CHARACTERS_MAX, INTERVAL_NS_MIN};
@@ -91,7 +91,7 @@ pub(super) enum Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Done,
-    Doubt,
+    Warning,
     Wrong,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Model {
     /// Time of the last look at the callsites.
     sites_at_ns: Option<u64>,
     span: usize,
-    /// Whether somebody has chosen what is selected.
+    /// Whether the user has chosen the selected row.
     has_moved: bool,
 }
 
@@ -358,7 +358,7 @@ impl Model {
 
     fn ask_level(&mut self) {
         if self.wanted().is_none() {
-            return self.say(Tone::Doubt, "no live process is selected");
+            return self.say(Tone::Warning, "no live process is selected");
         }
         self.mode = Mode::Level(match self.sites.selected() {
             Some(_) => self.scope(),
@@ -411,7 +411,7 @@ impl Model {
     }
 
     fn refuse(&mut self, why: &str) -> Effect {
-        self.say(Tone::Doubt, why);
+        self.say(Tone::Warning, why);
         Effect::Nothing
     }
 
@@ -438,9 +438,9 @@ impl Model {
 
     fn ask_sample(&mut self) {
         if self.wanted().is_none() {
-            self.say(Tone::Doubt, "no live process is selected");
+            self.say(Tone::Warning, "no live process is selected");
         } else if self.selector(self.scope()).is_none() {
-            self.say(Tone::Doubt, "no callsite is selected");
+            self.say(Tone::Warning, "no callsite is selected");
         } else {
             self.mode = Mode::Sample(String::new());
         }

@@ -1,4 +1,4 @@
-//! The colours of the command line on a screen. Without colours, weight still tells things apart.
+//! The colours of the command line on a screen. Without colours, bold and dim text distinguish things.
 
 use crate::paint::{Paint, Style as Meaning};
 use logdrive_wire::Level;
@@ -9,7 +9,7 @@ impl Paint {
     pub(super) fn style(self, meaning: Meaning) -> Style {
         let weight = match meaning {
             Meaning::Title | Meaning::Bad | Meaning::Level(Level::Fatal) => Modifier::BOLD,
-            Meaning::Doubt if !self.on => Modifier::BOLD,
+            Meaning::Warning if !self.on => Modifier::BOLD,
             Meaning::Dim => Modifier::DIM,
             Meaning::Found => Modifier::REVERSED,
             _ => Modifier::empty(),
@@ -48,7 +48,7 @@ const fn color(meaning: Meaning) -> Option<Color> {
         Meaning::Level(Level::Trace) | Meaning::File => Color::Magenta,
         Meaning::Level(Level::Debug) => Color::Blue,
         Meaning::Level(Level::Info) | Meaning::Good => Color::Green,
-        Meaning::Level(Level::Warn) | Meaning::Doubt => Color::Yellow,
+        Meaning::Level(Level::Warn) | Meaning::Warning => Color::Yellow,
         Meaning::Level(Level::Error | Level::Fatal) | Meaning::Bad => Color::Red,
         Meaning::Key => Color::Cyan,
     })

@@ -88,13 +88,13 @@ fn said(model: &Model, width: usize, palette: Paint) -> Line<'static> {
         return Line::styled(cut(&format!(" {text}"), width), palette.style(tone_style(*tone)));
     }
     if let Some(trouble) = model.troubles.first() {
-        return Line::styled(cut(&format!(" {trouble}"), width), palette.style(Style::Doubt));
+        return Line::styled(cut(&format!(" {trouble}"), width), palette.style(Style::Warning));
     }
     match model.span_s() {
         0 => Line::styled(cut(&chosen(model), width), palette.style(Style::Dim)),
         span_s => Line::styled(
             cut(&format!(" changes hold for {}", age_text(span_s)), width),
-            palette.style(Style::Doubt),
+            palette.style(Style::Warning),
         ),
     }
 }
@@ -177,7 +177,7 @@ fn scope_text(model: &Model, scope: Scope) -> String {
 pub(super) fn tone_style(tone: Tone) -> Style {
     match tone {
         Tone::Done => Style::Good,
-        Tone::Doubt => Style::Doubt,
+        Tone::Warning => Style::Warning,
         Tone::Wrong => Style::Bad,
     }
 }

@@ -154,7 +154,7 @@ fn draw_nothing(frame: &mut Frame<'_>, model: &Model, area: Rect, palette: Paint
             "One that starts now is seen at the next look. --run-dir and --socket name other places.",
         ));
         for trouble in &model.troubles {
-            lines.push(Line::styled(trouble.clone(), palette.style(Style::Doubt)));
+            lines.push(Line::styled(trouble.clone(), palette.style(Style::Warning)));
         }
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);

@@ -1,4 +1,4 @@
-//! A real agent, and real programs that log through it what they are told to.
+//! A real agent, and real programs that log through it on command.
 
 use super::{VICTIM_DIR, text};
 use logdrive_testkit::{Process, report, this_test};

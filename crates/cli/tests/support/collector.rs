@@ -84,7 +84,7 @@ impl World {
                 break address.to_owned();
             }
         };
-        // So that it never writes into a pipe that nobody reads.
+        // So that it never writes into a pipe without a reader.
         std::thread::spawn(move || lines.for_each(drop));
         (child, address)
     }

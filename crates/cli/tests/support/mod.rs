@@ -90,7 +90,7 @@ impl Victim {
     }
 }
 
-/// Tells the parent that all has been logged, then waits to be killed.
+/// Reports to the parent that all has been logged, then waits to be killed.
 pub(crate) fn wait_to_be_killed() -> ! {
     report("victim is ready");
     loop {

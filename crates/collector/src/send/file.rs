@@ -72,7 +72,7 @@ impl FollowedFile {
         let has_successor = is_at_end && self.has_successor().map_err(cannot)?;
         let end = match memrchr(b'\n', &bytes) {
             Some(at) => at + 1,
-            // Longer than a batch, or nobody will write its end.
+            // Longer than a batch, or a line whose end will not be written.
             None if !is_at_end || has_successor || !self.follows => length,
             None => 0,
         };
@@ -136,8 +136,8 @@ fn open(path: &Path) -> Result<(File, FilePosition), CollectorError> {
     Ok((file, position))
 }
 
-/// The file at a position, if it was renamed, and those that were rotated after it, oldest first. Without the path itself.
-/// Compressed files are left out: they were whole before that.
+/// The file at a position, if it was renamed, and those that were rotated after it, oldest first. Without the path
+/// itself. Compressed files are left out: they were whole before that.
 fn rotated_since(path: &Path, position: FilePosition) -> io::Result<std::collections::VecDeque<PathBuf>> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -173,6 +173,7 @@ fn rotated_since(path: &Path, position: FilePosition) -> io::Result<std::collect
     else {
         return Ok(std::collections::VecDeque::new());
     };
+    // Files that were last written before the one of the position were read to their end before it.
     found.retain(|one| one.0 > written || (one.1, one.2) == (position.dev, position.ino));
     found.sort_by_key(|one| (one.0, (one.1, one.2) != (position.dev, position.ino)));
     Ok(found.into_iter().map(|one| one.3).collect())

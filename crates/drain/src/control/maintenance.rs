@@ -1,7 +1,7 @@
 //! The drain's part of live control: budgets are refilled, rules end in time, and the log says what was changed and
 //! what was left out.
 //!
-//! None of it is needed for a change to hold: that is the work of whoever makes it.
+//! None of it is needed for a change to hold: the tool that makes a change stores all control words.
 
 use super::text::describe_span;
 use super::{Action, Rule, apply, describe_rule, kind_of};
@@ -54,8 +54,13 @@ impl ControlMaintenance {
         now_ns.saturating_sub(self.ticked_at_ns) >= CONTROL_TICK_NS
     }
 
-    /// Does what is due, and returns lines for the log. `tell_all` makes threads tell what they have counted.
-    pub(crate) fn tick(&mut self, session: &SessionReader, now_ns: u64, tell_all: &dyn Fn()) -> Vec<Notice> {
+    /// Does what is due, and returns lines for the log. `report_counts` makes threads report their counts.
+    pub(crate) fn tick(
+        &mut self,
+        session: &SessionReader,
+        now_ns: u64,
+        report_counts: &dyn Fn(),
+    ) -> Vec<Notice> {
         let mut notices = Vec::new();
         self.ticked_at_ns = now_ns;
         self.end_rules(session);
@@ -67,16 +72,16 @@ impl ControlMaintenance {
         self.refill(session);
         if now_ns.saturating_sub(self.reported_at_ns) >= SECOND_NS {
             self.reported_at_ns = now_ns;
-            tell_all();
+            report_counts();
             self.report_sampled(session, &mut notices);
         }
         notices
     }
 
-    /// Tells what has not been reported, at the end of a session.
-    pub(crate) fn finish(&mut self, session: &SessionReader, tell_all: &dyn Fn()) -> Vec<Notice> {
+    /// Returns what has not been reported, at the end of a session.
+    pub(crate) fn finish(&mut self, session: &SessionReader, report_counts: &dyn Fn()) -> Vec<Notice> {
         let mut notices = Vec::new();
-        tell_all();
+        report_counts();
         self.report_sampled(session, &mut notices);
         notices
     }
@@ -94,7 +99,7 @@ impl ControlMaintenance {
         let Ok(Some(lock)) = file.try_lock() else {
             return;
         };
-        // Damaged rules are noticed by whoever looks at them next.
+        // Damaged rules are reported by their next reader.
         let Ok((_, mut rules)) = file.read() else {
             return;
         };

@@ -75,7 +75,7 @@ impl CallsiteCounter {
         self.bytes.set(self.bytes.get().wrapping_add(bytes as u64));
     }
 
-    /// Stores the counts if they have changed: a line that nobody writes to stays in the caches of all processors.
+    /// Stores the counts if they have changed: a cache line without stores stays in the caches of all processors.
     pub(crate) fn report(&self, counts: Option<&CallsiteCounts>) {
         let records = self.records.get();
         if let Some(counts) = counts.filter(|_| records != self.reported.get()) {

@@ -90,7 +90,7 @@ impl Collector {
         self.inputs().all(|input| input.session.is_live())
     }
 
-    /// Returns the time of this moment; beyond all others where nobody writes any more.
+    /// Returns the time of this moment; beyond all others where no process writes any more.
     pub(super) fn now_ticks(&self) -> u64 {
         match self.input(0) {
             Some(own) if own.session.is_live() => ticks_of(own.session.header().clock_source()),
@@ -249,7 +249,7 @@ impl Collector {
         recorders.any(FlightRecorder::is_busy)
     }
 
-    /// Returns drops of a session that no log line tells of, with records of unknown callsites beyond those that have
+    /// Returns drops of a session that no log line reports, with records of unknown callsites beyond those that have
     /// lines; with `all` also those of threads that seem to be at work.
     pub(super) fn take_unreported_drops(
         &mut self,

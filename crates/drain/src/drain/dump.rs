@@ -188,7 +188,8 @@ fn start(pipe: &mut Pipeline, number: usize, request: DumpRequest, reference_tic
         requesters.answer(0);
         return;
     };
-    if requesters.is_nobody() {
+    // Only dumps that records trigger are limited in their frequency; a requested one always happens.
+    if requesters.is_empty() {
         let pause_ns = recorder.options.pause.as_nanos() as u64;
         recorder.paused_until_ns = monotonic_ns().saturating_add(pause_ns);
     }

@@ -167,7 +167,7 @@ impl Emitter {
         sink.hand_over();
         let deadline = Instant::now() + NO_PROGRESS;
         let is_given_up = move || match is_dead {
-            // Nobody waits for the records of a dead process: they stay where they are when the disk does not answer.
+            // No process waits for the records of a dead one: they stay in the session when the disk does not answer.
             true => Instant::now() > deadline,
             // Relaxed: looked at again and again.
             false => stop.load(Ordering::Relaxed) && status.is_abandoned(),

@@ -18,8 +18,8 @@ use crate::sink::drop_reason::SinkDrop;
 use logdrive_wire::Level;
 use std::sync::atomic::Ordering;
 
-/// Rings with records to take, by the times of their first ones. The earliest stands last, so that it is changed in place:
-/// where threads log at the same time, their rings take turns record by record, and few of them move.
+/// Rings with records to take, by the times of their first ones. The earliest stands last, so that it is changed in
+/// place: where threads log at the same time, their rings take turns record by record, and few of them move.
 #[derive(Debug, Default)]
 pub(super) struct MergeQueue {
     heads: Vec<(u64, usize)>,
@@ -201,7 +201,7 @@ fn take_runs(
         };
         break;
     }
-    // Records that count for nobody, such as those of gaps, have callsites, too.
+    // Records without counts, such as those of gaps, have callsites, too.
     input.note_taken();
     let taken = Taken {
         counted: run.counted,

@@ -1,4 +1,4 @@
-//! Reports of the drain about sessions: drops that no producer tells of, quotas, and live control.
+//! Reports of the drain about sessions: drops that no producer reports, quotas, and live control.
 
 use super::pipeline::Pipeline;
 use logdrive_ring::DropReason;
@@ -30,7 +30,7 @@ pub(super) fn maintain_control(pipe: &mut Pipeline, stopping: bool) {
             continue;
         };
         let notices = input.maintain_control(now_ns, stopping);
-        // Processes that share a log are told apart, as in what is said of drops.
+        // Processes that share a log are named, as in reports of drops.
         let client = input.client.as_ref().filter(|_| !notices.is_empty());
         let owner = client.map_or_else(String::new, |client| format!(", in {client}"));
         for (level, text) in notices {

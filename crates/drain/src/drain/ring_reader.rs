@@ -97,8 +97,8 @@ impl RingReader {
         Ok(left)
     }
 
-    /// What is committed from now on is not taken, and no record is waited for: who says that nothing comes and goes on
-    /// writing must not keep others waiting.
+    /// Notes the end of the ring at its present position: records that are committed later are not taken, and the
+    /// merge does not wait for them, so that a process that writes after its goodbye does not delay others.
     pub(crate) fn finish(&mut self) {
         // A ring that breaks a rule here does so at the next look, too.
         let pending = self.consumer.pending_bytes().unwrap_or(0);
@@ -346,7 +346,7 @@ impl RingReader {
 }
 
 /// The payload of the first record, if it is of this callsite, its time, and what is behind the record. `None` where
-/// anything is not as it should be: somebody else looks closer.
+/// anything is not as it should be: the caller then takes the careful path.
 #[inline(always)]
 fn record_of(bytes: &[u8], callsite_id: u32) -> Option<(&[u8], u64, &[u8])> {
     let header = RecordHeader::decode_unchecked(bytes.first_chunk()?);

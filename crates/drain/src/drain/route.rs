@@ -110,7 +110,7 @@ impl Routes {
             if input.callsites.len() <= index {
                 input.callsites.resize_with(index + 1, || None);
             }
-            // Whoever says the same number again must not keep us busy.
+            // A peer that repeats the same number must not cause work.
             if input.callsites.get(index).is_some_and(Option::is_some) {
                 continue;
             }

@@ -99,6 +99,7 @@ pub(super) fn record_run(memory: &mut RecorderMemory, reader: &mut RingReader, r
         if !callsite.is_recorded {
             return;
         }
+        // A run has one set of destinations: the caller begins another one for the next route.
         if *run.route.get_or_insert(callsite.route) != callsite.route {
             run.stop = Some(Stop::Again);
             return;

@@ -83,7 +83,7 @@ impl SessionInput {
         self.table_place = 0;
     }
 
-    /// Returns drops of threads without a ring that no line tells of yet.
+    /// Returns drops of threads without a ring that no line has reported yet.
     pub(crate) fn take_unreported_drops(&mut self) -> [u64; DropReason::COUNT] {
         let totals = self.session.header().totals().dropped;
         let mut unreported = totals;

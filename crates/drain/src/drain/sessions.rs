@@ -43,7 +43,7 @@ pub(super) fn join(pipe: &mut Pipeline, session: &Arc<HostedSession>) {
     session.header().store_journal(own);
 }
 
-/// Notes that the process of a session writes nothing more. If it does, it does so for nobody.
+/// Notes that the process of a session writes nothing more. If it does, its records are not read.
 pub(super) fn finish(collect: &mut Collector, client_id: u64, text: Option<String>) {
     collect.add_readers();
     let is =

@@ -38,7 +38,7 @@ pub(crate) struct Active {
     pub(crate) period: i64,
     /// A truncation that has failed and comes first.
     pub(crate) truncate_to: Option<u64>,
-    /// The last line has no end: somebody was killed in the middle of it, or wrote it by hand.
+    /// The last line has no end: its writer was killed in the middle of it, or it was edited by hand.
     pub(crate) torn: bool,
     /// A sync has failed: the next chunk goes to another file.
     pub(crate) sealed: bool,
@@ -86,7 +86,7 @@ impl Active {
         self.end_offset <= self.start_offset
     }
 
-    /// Finds the true end of the file: finishes a truncation that has failed, and follows whoever has
+    /// Finds the true end of the file: finishes a truncation that has failed, and follows a program that has
     /// truncated it or appended to it from outside.
     pub(crate) fn find_end(&mut self, directory: &LogDirectory) -> Result<(), FileError> {
         self.finish_truncation(directory)?;
@@ -156,7 +156,7 @@ impl Active {
             return Ok(());
         };
         let stat = directory.stat_file(&self.file, &self.name)?;
-        // Somebody may have truncated it further: to set the size then would add zeros.
+        // Another program may have truncated it further: to set the size then would add zeros.
         if stat.bytes > end_offset {
             directory
                 .storage
@@ -206,7 +206,7 @@ impl Active {
         };
         if let Err(cause) = written {
             if self.regular {
-                // If this fails too, it is done before the next try; the first error tells why.
+                // If this fails too, it is done before the next try; the first error has the cause.
                 let _ = self.truncate(directory, offset);
             }
             return Err(FileError::io(

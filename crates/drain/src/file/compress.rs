@@ -63,7 +63,7 @@ pub(crate) fn compress(
             return Ok(Outcome::Stopped);
         }
         Err(cause) => {
-            // The first error tells what is wrong; the left-over goes at the next open.
+            // The first error has the cause; the next open removes the left-over.
             let _ = storage.remove(dir, &temporary);
             return Err(cause);
         }
@@ -162,7 +162,7 @@ fn encode(
     }
 }
 
-/// Copies to the end of the source, or until it is told to stop.
+/// Copies to the end of the source, or until the flag to stop is set.
 #[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
 fn copy_all(mut reader: Reader<'_>, encoder: &mut dyn io::Write, stop: &AtomicBool) -> io::Result<bool> {
     let mut block = vec![0; COPY_BLOCK_BYTES];

@@ -192,7 +192,7 @@ fn make_dirs(storage: &dyn Storage, path: &Path, mode: u32) -> Result<(), FileEr
             Ok(()) | Err((io::ErrorKind::AlreadyExists, _)) => {
                 missing.pop();
             }
-            // Somebody who removes what we make must not keep us busy for ever.
+            // Another program that removes these directories must not cause an endless loop.
             Err((io::ErrorKind::NotFound, cause)) => match deepest.parent() {
                 Some(parent) if tries_left > 0 => missing.push(parent),
                 _ => return Err(FileError::io(FileOperation::CreateDirectory, deepest, cause)),

@@ -85,7 +85,7 @@ pub enum FileError {
         /// Path of the symbolic link.
         path: PathBuf,
     },
-    /// In a directory where all may write, somebody else placed the file or a hard link to it.
+    /// In a directory where all may write, another user placed the file or a hard link to it.
     #[error(
         "the log file {} was placed by user {owner} in a directory that all may write to: \
          remove it, or choose another directory", path.display()
@@ -164,7 +164,7 @@ impl FileError {
         matches!(self, FileError::Io { cause, .. } if cause.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns true if no retry can help: somebody has to change the options or the directory first.
+    /// Returns true if no retry can help: the options or the directory have to be changed first.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self,
@@ -294,15 +294,15 @@ pub struct UnsyncedRange {
     pub dev: u64,
     /// Number of the file's inode on that device.
     pub ino: u64,
-    /// Offset of the first byte in doubt.
+    /// Offset of the first byte that may not be on disk.
     pub from_offset: u64,
-    /// Offset behind the last byte in doubt.
+    /// Offset behind the last byte that may not be on disk.
     pub to_offset: u64,
 }
 
 /// A sync that failed. The kernel forgets such a failure once it has reported it, so the file is sealed:
-/// nothing more is appended to it, and no later sync of it would mean anything. Write the bytes in
-/// doubt again, where they are still at hand; the next placement is in a new file.
+/// nothing more is appended to it, and no later sync of it would prove anything. The bytes that may not
+/// be on disk are to be written again, where they are still at hand; the next placement is in a new file.
 ///
 /// ```
 /// # use logdrive_drain::file::{Fault, Faulty, FileOptions, LogFile, Operation};

@@ -1,4 +1,4 @@
-//! A storage that fails as told, for tests of what a full, broken or hanging disk does to a program.
+//! A storage with injected failures, for tests of what a full, broken or hanging disk does to a program.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

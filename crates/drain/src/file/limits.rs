@@ -17,7 +17,7 @@ pub(crate) const LISTED_MAX: usize = 65_536;
 /// Files of one path with an owner each: the path itself, then `NAME.PID.log`, `NAME.PID-2.log`...
 pub(crate) const BESIDE_MAX: u32 = 8;
 
-/// Notices kept until somebody takes them; the oldest go first, for the newest tell the state.
+/// Notices kept until they are taken; the oldest are dropped first, because the newest show the state.
 pub(crate) const NOTICES_MAX: usize = 32;
 
 /// Longest text form of [`FileOptions`](super::FileOptions): two paths of 4 KiB and a header, all

@@ -1,7 +1,7 @@
 //! A log file as its I/O thread sees it: open, place a chunk, write it, sync, close.
 //!
 //! A chunk is placed before it is written, so that its owner can note the placement where it survives
-//! a kill; whoever recovers writes the same bytes to the same place again. One chunk is on its way at
+//! a kill; a recoverer writes the same bytes to the same place again. One chunk is on its way at
 //! a time, and the file moves (rotation, reopening, sealing) only between two chunks.
 
 use std::io;
@@ -206,8 +206,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Brings all that is written to the disk. After a failure the bytes since the last sync are in
-    /// doubt, and the next chunk is placed in a new file.
+    /// Brings all that is written to the disk. After a failure the bytes since the last sync may not be
+    /// on disk, and the next chunk is placed in a new file.
     pub fn sync(&mut self) -> Result<(), SyncFailed> {
         self.syncs = true;
         self.sync_active();
@@ -253,7 +253,7 @@ impl LogFile {
 
     /// Closes the file and gives up its lock. Does not sync, and does not wait for a compression,
     /// which the next open takes up again. A file beside the configured one joins the rotated files
-    /// where rules of retention are set, for nobody else would ever remove it.
+    /// where rules of retention are set, because nothing else would ever remove it.
     pub fn close(mut self, now_unix_ns: u64) -> Result<(), FileError> {
         let cut = self.active.finish_truncation(&self.directory);
         let beside = self.active.name != self.directory.names.active();

@@ -31,7 +31,7 @@ pub(crate) enum Form {
     Temporary,
 }
 
-/// Age of a rotated file as its name tells it; ordered from the oldest on.
+/// Age of a rotated file according to its name; ordered from the oldest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rotated {
     pub(crate) unix_s: i64,

@@ -57,7 +57,7 @@ fn open_file(directory: &LogDirectory, name: &str, now_unix_s: i64) -> Result<Op
         };
         let file = match directory.storage.open(&directory.dir, name, how) {
             Ok(file) => file,
-            // Somebody made or removed it since it was looked at.
+            // Another program made or removed it after the check.
             Err(cause) if is_race(&cause) => continue,
             Err(cause) => return Err(FileError::io(FileOperation::Open, path, cause)),
         };

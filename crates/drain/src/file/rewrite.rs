@@ -89,12 +89,14 @@ pub fn rewrite(
         Found::Nowhere => (0, NotInPlace::FileGone),
         Found::File { file, name } => {
             let path = directory.path_of(&name);
+            // Without the lock another process may be appending, and nothing is written in place.
             let ours = directory.lock(&file, &path)?;
             let file = LockedFile::new(file);
             let there = compare(&directory, &file, &path, placement.offset, bytes)?;
             if there.same_bytes == bytes.len() {
                 return Ok(Rewrite::AlreadyThere { path });
             }
+            // Bytes behind the place are of a later writer and must not be overwritten.
             if ours && there.ends_there {
                 let rest = &bytes[there.same_bytes..];
                 let offset = placement.offset + there.same_bytes as u64;

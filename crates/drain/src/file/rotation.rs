@@ -1,5 +1,5 @@
 //! Change of the active file: rotation by size and time, sealing after a failed sync, and
-//! following a rotation that somebody made from outside.
+//! following a rotation by another program.
 //!
 //! The new file is made and locked under the name that the old one shall get; then both exchange
 //! their names at once. So the configured path never is without a file, no other process can take it
@@ -20,7 +20,7 @@ use super::notices::Notices;
 use super::storage::{OpenMode, RenameMode};
 
 impl LogFile {
-    /// Before a chunk: leaves a sealed file, and goes back to the path when somebody moved the file.
+    /// Before a chunk: leaves a sealed file, and goes back to the path when another program moved the file.
     pub(crate) fn follow(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
         if self.active.sealed {
             self.rotate(now_unix_ns)?;
@@ -181,7 +181,7 @@ impl LogFile {
             // Another process looks whether this is a left-over; it removes the name if so.
             Ok(false) => Ok(None),
             Err(error) => {
-                // The error that is returned tells why; an empty left-over goes at the next open.
+                // The returned error has the cause; the next open removes an empty left-over.
                 let _ = storage.remove(dir, name);
                 Err(match error {
                     FileError::Io { cause, .. } => cause,
@@ -253,8 +253,8 @@ impl LogFile {
             .rotated(&self.directory.zone.stamp(rotated.unix_s), rotated.number))
     }
 
-    /// Syncs the active file once. A failure seals it and puts its bytes in doubt; what is still
-    /// written to a sealed file is in doubt from the start.
+    /// Syncs the active file once. A failure seals it, and its bytes may not be on disk; what is still
+    /// written to a sealed file counts as not on disk from the start.
     pub(crate) fn sync_active(&mut self) {
         let active = &mut self.active;
         if !active.regular || active.end_offset <= active.synced_offset {

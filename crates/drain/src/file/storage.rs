@@ -2,7 +2,7 @@
 //! so that tests make any of them fail, stop or fall short. [`Disk`] is the real one.
 //!
 //! Handles are plain descriptors and names are single components, looked up in an open directory:
-//! whoever swaps a directory on the path later changes nothing for a file that is open.
+//! replacing a directory on the path later has no effect on a file that is open.
 
 use std::ffi::OsStr;
 use std::fmt;

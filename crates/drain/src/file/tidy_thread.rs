@@ -1,5 +1,5 @@
 //! The thread that tidies where compression takes time: of low priority, alive only while there is
-//! work, and told to stop between two blocks. At most one request waits: a pass looks at everything.
+//! work, and can be stopped between two blocks. At most one request waits: a pass checks all files.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

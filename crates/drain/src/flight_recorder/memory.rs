@@ -1,7 +1,7 @@
 //! Memory of a flight recorder: a ring of raw records in chunks, where the oldest chunk makes room for the newest.
 //!
 //! A chunk stands for itself: its records name their threads by numbers that records of the same chunk explain. So
-//! whoever opens the memory after a kill needs no more than positions.
+//! a recoverer that opens the memory after a kill needs only positions.
 
 use logdrive_ring::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions};
 use logdrive_wire::record::{HEADER_BYTES, check_length};
@@ -25,7 +25,7 @@ const CHUNK: u64 = CHUNK_BYTES as u64;
 /// Storage of the bytes.
 #[derive(Debug)]
 enum Store {
-    /// In the session, for whoever comes after a kill.
+    /// In the session, for a recoverer.
     Shared(KeepFile),
     /// Here: an agent outlives the processes that it keeps records of.
     Private(Box<[u8]>),
@@ -195,7 +195,7 @@ impl RecorderMemory {
         let positions = file.adopt(epoch);
         let KeepPositions { head, written: first } = positions;
         let bytes = file.bytes() as u64;
-        // Counts that nobody can have reached are nobody's.
+        // Counts that cannot have been reached are damage.
         let reported = file.counts();
         let reported = match reported.written.max(reported.forgotten) >> 48 {
             0 => reported,
@@ -285,6 +285,7 @@ impl RecorderMemory {
         let needed = length + if known.is_some() { 0 } else { THREAD_BYTES };
         let last = self.chunks.back().filter(|_| self.is_open);
         let has_room = last.is_some_and(|last| last.length + needed <= CHUNK_BYTES);
+        // A new chunk describes its threads anew, so that it can be read without the others.
         let known = match has_room {
             true => known,
             false if self.open_chunk() => None,

@@ -143,7 +143,7 @@ pub(super) fn put_key(bytes: &mut [u8], mut at: usize, key: &[u8]) -> usize {
     at
 }
 
-/// Copies text of equal length and tells whether it was clean; if not, the copy is to be overwritten.
+/// Copies text of equal length and returns whether it was clean; if not, the copy is to be overwritten.
 #[inline(always)]
 fn copy_clean<const CLASS: u8>(place: &mut [u8], text: &[u8]) -> bool {
     let (Some(last), Some(last_place)) = (text.last_chunk::<16>(), place.last_chunk_mut::<16>()) else {

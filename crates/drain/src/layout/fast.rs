@@ -87,7 +87,7 @@ impl Layout {
 
     /// Writes a record's line behind a prefix of the same plan and thread. Returns `false`, and writes nothing that
     /// counts, when the record is of another second, its payload cannot be read, or the line does not fit:
-    /// [`line`](Self::line) tells which.
+    /// [`line`](Self::line) returns which.
     #[inline(always)]
     pub fn line_after(
         &mut self,

@@ -128,7 +128,7 @@ impl Layout {
         Ok(at)
     }
 
-    /// Writes a part that tells of time or thread.
+    /// Writes a part with a time or thread.
     pub(super) fn put_prefix_var(
         &mut self,
         steps: &Steps,

@@ -1,6 +1,6 @@
 //! Every bound of the layouts, each with the reason for the number.
 
-/// Bytes of a pattern. It is stored in a session's header; nobody reads a longer one.
+/// Bytes of a pattern. It is stored in a session's configuration; longer ones are not readable.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// Times that a pattern may show the message, and the fields. Each time costs as many steps as the template has.

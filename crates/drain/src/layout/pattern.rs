@@ -109,8 +109,8 @@ pub(super) fn parse(pattern: &str) -> Result<Vec<Part>, LayoutError> {
     Ok(parts)
 }
 
-/// Literal text comes from a configuration, but also from a session that somebody else wrote: what would be escaped
-/// in a value is refused here. Tabs and backslashes harm nobody.
+/// Literal text comes from a configuration, but also from a session that another process wrote: what would be escaped
+/// in a value is refused here. Tabs and backslashes are harmless.
 fn check_literal(offset: usize, found: char) -> Result<(), LayoutError> {
     let text = found.encode_utf8(&mut [0; 4]).as_bytes().to_vec();
     if found != '\t' && found != '\\' && escaped(&text, Escape::Text) != text {

@@ -106,7 +106,7 @@ pub(super) struct Tag<'a> {
     pub(super) present: bool,
     /// The callsite's field, or `None` when the key is in the record.
     pub(super) index: Option<u8>,
-    /// The key in the record. Whoever does not see that it is ASCII has to ask [`Tag::key`], also to leave it out.
+    /// The key in the record. A caller that does not know that it is ASCII has to use [`Tag::key`], also to skip it.
     pub(super) key_bytes: &'a [u8],
 }
 

@@ -65,7 +65,7 @@ pub enum Kind {
     Text(usize),
     /// Text that the type of the field reads, with a description of what it may be.
     Parsed(&'static str),
-    /// A list of values and tables that whoever knows its type reads, with a description of what it may be.
+    /// A list of values and tables that the reader of its type parses, with a description of what it may be.
     Tables(&'static str),
     /// An absolute path of at most so many bytes.
     Path(usize),
@@ -264,7 +264,7 @@ impl Row {
         }
     }
 
-    /// Reads what [`Row::exact`] wrote. Bounds are not checked: whoever wrote it has done so.
+    /// Reads what [`Row::exact`] wrote. Bounds are not checked: the writer has checked them.
     pub(super) fn read_exact(&self, text: &str) -> Result<Value, &'static str> {
         if let Some(word) = self.words.iter().find(|word| word.0 == text) {
             return Ok(Value::Word(word.0));

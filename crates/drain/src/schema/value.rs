@@ -66,7 +66,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Text between quotes, cut to what somebody reads.
+/// Text between quotes, cut to a readable length.
 pub fn quoted(text: &str) -> String {
     let front: String = text.chars().take(SHOWN_CHARACTERS_MAX).collect();
     let dots = if front.len() < text.len() { "..." } else { "" };

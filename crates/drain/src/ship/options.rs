@@ -20,17 +20,18 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipOptions {
-    /// Address where it listens; with several, whichever can be reached, by weight, and backups when no other can be. At most 16.
+    /// Address where it listens; with several, whichever can be reached, by weight, and backups when no other can be.
+    /// At most 16.
     pub to: Vec<MemberOptions>,
-    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill. Default: in
-    /// turn, never and no.
+    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill.
+    /// Default: in turn, never and no.
     pub group: GroupOptions,
     /// Certificates, limits and times of the connection.
     pub transport: TransportOptions,
     /// The level of zstd, 1 to 19; `None` sends as it is. Default: none.
     pub zstd_level: Option<i32>,
-    /// Directory for records while no collector takes them; one directory for each sink. Without it they wait in the sink's
-    /// buffers. Default: none.
+    /// Directory for records while no collector takes them; one directory for each sink. Without it they wait in the
+    /// sink's buffers. Default: none.
     pub spool: Option<SpoolOptions>,
     /// The program's name that the collector puts into each line; empty where lines name their process themselves, as an
     /// agent's do. Default: the application's.
@@ -67,28 +68,28 @@ fn shown(ship: &ShipOptions, is_backup: bool) -> Option<Value> {
     all.collect::<Vec<_>>().to_value()
 }
 
-/// Tables are read by whoever knows the format that they are written in.
+/// Tables are parsed by the reader of their format.
 fn by_hand(_: &mut ShipOptions, _: Value) -> Result<(), Wrong> {
     Err(Wrong::new("this cannot be given here"))
 }
 
 rows! { ShipOptions {
-    /// Address where the collector listens; with several, whichever can be reached. One that is a table may have a weight and
-    /// may be a backup, and tables [[ship.to]] say the same as a list.
+    /// Address where the collector listens; with several, whichever can be reached. One that is a table may have a
+    /// weight and may be a backup, and tables [[ship.to]] say the same as a list.
     to: [|ship| shown(ship, false), by_hand] => Row::of(Kind::Tables(ADDRESSES))
         .required("[\"tls://logs.example.org:7140\"]")
         .live()
         .scope(FILE),
-    /// Collectors that are used while none of the others can be. With `health_every`, records go back to the others once one
-    /// of them is well again.
+    /// Collectors that are used while none of the others can be. With `health_every`, records go back to the others
+    /// once one of them is well again.
     backup: [|ship| shown(ship, true), by_hand] => Row::of(Kind::Tables(ADDRESSES))
         .unset("there are none", "[\"tls://spare.example.org:7140\"]")
         .live()
         .scope(FILE),
     /// Choice of one collector where there are several. It stays as long as it takes records.
     policy: (group.policy) => Row::of(Kind::Word).words(Policy::WORDS),
-    /// After so many failures in a row a collector is not tried for the time of `breaker_open`. Off, it is tried again and
-    /// again, with growing pauses.
+    /// After so many failures in a row a collector is not tried for the time of `breaker_open`. Off, it is tried again
+    /// and again, with growing pauses.
     breaker_failures: [
         |ship| Some(ship.group.breaker.failures).filter(|failures| *failures != u32::MAX).to_value(),
         |ship, value| {
@@ -184,8 +185,8 @@ impl ShipOptions {
         }
     }
 
-    /// Lines for the session: addresses, each followed by its weight, then the options. Another process has another working
-    /// directory, so paths are absolute.
+    /// Lines for the session: addresses, each followed by its weight, then the options. Another process has another
+    /// working directory, so paths are absolute.
     pub(crate) fn to_text(&self) -> String {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let mut options = self.clone();
@@ -208,8 +209,8 @@ impl ShipOptions {
         text + &schema::to_text(&options) + &schema::to_text(&options.transport.tls)
     }
 
-    /// Reads what [`ShipOptions::to_text`] wrote, and what earlier versions did: times in milliseconds, with `_ms` at the end
-    /// of their keys.
+    /// Reads what [`ShipOptions::to_text`] wrote, and what earlier versions did: times in milliseconds, with `_ms` at
+    /// the end of their keys.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut options = Self::new(Vec::new());
         for line in text.lines() {

@@ -1,4 +1,5 @@
-//! Sink buffer, the drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the I/O thread.
+//! Sink buffer, the drain's side of one sink: it lays lines out in the current buffer and hands full buffers to the
+//! I/O thread.
 
 use crate::drain::callsite::RoutedCallsite;
 use crate::drain::ring_reader::{ReadError, RingReader};
@@ -128,7 +129,7 @@ impl SinkBuffer {
     /// handed over before.
     pub(crate) fn close(&mut self) {
         debug_assert!(!self.has_fill(), "a fill would be lost");
-        // First: whoever sees the sink closed may give its buffers to another.
+        // First: a thread that sees the sink closed may give its buffers to another sink.
         self.spare.clear();
         self.current = None;
         (_, self.back) = channel();
@@ -234,8 +235,10 @@ impl SinkBuffer {
                 break;
             }
             self.flush.is_asked |= callsite.level >= self.settings.flush_level;
+            // Callsite 0 is that of gap records, which are lines but count as no records.
             counted += if id == 0 { 0 } else { taken.records };
             run.has_taken = true;
+            // The dump that a record triggers stands in the log before the ring's next record.
             if callsite.trigger.is_some() {
                 run.stop = Some(Stop::Trigger(id));
                 break;
@@ -262,6 +265,7 @@ impl SinkBuffer {
         self.changed |= length > 0;
         run.counted += counted;
         run.file_bytes += if self.is_file { length as u64 } else { 0 };
+        // The records before the damage are laid out already, and a trigger among them still has its dump.
         if let Err(error) = result {
             let trigger = match run.stop {
                 Some(Stop::Trigger(id)) => Some(id),
@@ -321,8 +325,9 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it does not,
-    /// the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on growing.
+    /// Whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it does
+    /// not, the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on
+    /// growing.
     pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
         let is_due = |since: Instant| now - since >= self.settings.flush_every;
         let is_wanted =
@@ -331,8 +336,8 @@ impl SinkBuffer {
         is_wanted && !self.flush.is_held_back
     }
 
-    /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and one
-    /// more, which takes what comes behind it.
+    /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and
+    /// one more, which takes what comes behind it.
     fn is_behind(&mut self) -> bool {
         self.spare.extend(self.back.try_iter());
         let idle = self.spare.len() + usize::from(self.current.is_some());
@@ -402,7 +407,7 @@ impl SinkBuffer {
         self.dropped_unreported > 0
     }
 
-    /// The number of records dropped since the log was last reported, once there is room to tell it.
+    /// The number of records dropped since the log was last reported, once there is room for the report.
     pub(crate) fn take_unreported(&mut self) -> u64 {
         if self.dropped_unreported == 0 || self.reserved || self.current.is_none() {
             return 0;
@@ -417,7 +422,7 @@ impl SinkBuffer {
 
     /// Sends a message to the I/O thread, behind all buffers handed over so far.
     pub(crate) fn send(&self, message: IoRequest) {
-        // Without an I/O thread there is nobody who could be reported.
+        // Without an I/O thread there is no receiver.
         let _ = self.out.send(message);
     }
 }

@@ -1,4 +1,4 @@
-//! Options of a sink, and the text form that lies in the session for whoever recovers it.
+//! Options of a sink, and their text form in the session for a recoverer.
 
 use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
@@ -136,8 +136,8 @@ crate::options! {
         ))
         .words(LAYOUTS)
         .live(),
-        /// Records below this level are left out. They cost the disk nothing, but formatting is saved as well only where no
-        /// other sink takes them.
+        /// Records below this level are left out. They cost the disk nothing, but formatting is saved as well only
+        /// where no other sink takes them.
         pub min_level: Level => Row::of(Kind::Level).live(),
         /// Handling of records when the target is too slow and all buffers are full.
         pub overflow: Overflow => Row::of(Kind::Word).words(Overflow::WORDS).live().scope(FILE | PROGRAM),
@@ -147,8 +147,8 @@ crate::options! {
         pub flush_level: Level => Row::of(Kind::Level).live().scope(FILE | PROGRAM),
         /// Moment at which the disk is told to keep what was written (fdatasync); a time is at most once in it.
         pub sync: Sync => Row::of(Kind::Time(limits::SYNC_EVERY)).words(SYNCS).scope(FILE | PROGRAM),
-        /// Output buffers of 1 MiB, for each file: they ride out a pause of the disk, and what was sent stays in them until it
-        /// is acknowledged. A sink that comes by a reload gets at most as many as any had at the start, or 8.
+        /// Output buffers of 1 MiB, for each file: they ride out a pause of the disk, and what was sent stays in them
+        /// until it is acknowledged. A sink that comes by a reload gets at most as many as any had at the start, or 8.
         pub buffers: Option<usize> => Row::of(Kind::Count(limits::BUFFERS))
             .unset("8", "8")
             .scope(FILE | PROGRAM),
@@ -158,8 +158,8 @@ crate::options! {
         pub target: Target,
     }
     with {
-        /// The times in lines and in the names of rotated files are local ones. UTC has no hour twice; the layout glog has no
-        /// zone in its lines and is local unless told.
+        /// The times in lines and in the names of rotated files are local ones. UTC has no hour twice; the layout glog
+        /// has no zone in its lines and is local unless told.
         local_time: (layout.local_time) => Row::of(Kind::Flag).scope(FILE | PROGRAM),
         /// Kind of the target.
         kind: [|sink| sink.target.to_value(), |sink, value| {

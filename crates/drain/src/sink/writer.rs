@@ -39,7 +39,7 @@ pub(crate) enum Output {
     DeferredFile(Box<DeferredFile>),
     Console(Console),
     Memory(MemorySink),
-    /// A collector that nobody is on the way to so far.
+    /// A collector without a connection so far.
     Unsent(Box<ShipOptions>),
     Ship(Box<dyn Delivery>),
     Discard,
@@ -184,11 +184,11 @@ impl Writer {
             buffer.clear();
         }
         self.status.note_progress(self.sink);
-        // The drain ends after its I/O threads; a buffer that nobody wants any more is simply let go.
+        // The drain ends after its I/O threads; a buffer without a receiver is dropped.
         let _ = self.back.send(buffer);
     }
 
-    /// `false`: nobody reads any more, or a stopped terminal is given up with the logger.
+    /// `false`: there is no reader any more, or a stopped terminal is given up with the logger.
     fn write_console(&mut self, buffer: &Buffer) -> bool {
         let Output::Console(console) = &mut self.output else {
             return false;

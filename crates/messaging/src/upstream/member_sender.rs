@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A member's sender, with whoever counts what is lost with it.
+/// A member's sender, with the counter of what is lost with it.
 #[derive(Debug)]
 pub(super) struct MemberSender {
     pub(super) sender: Sender,

@@ -25,7 +25,7 @@ impl PoolState {
         if let Some(used) = self.senders.get_mut(&id) {
             used.used = Instant::now();
             let sender_for = Arc::clone(&used.sender_for);
-            // Handed over is all that is ever known; what fails later is told then.
+            // Only the transfer to the sender is known; later failures are reported then.
             self.group.succeeded(id);
             return Some(Picked::Open(id, sender_for));
         }
@@ -40,7 +40,7 @@ impl PoolState {
         Some(Picked::New(id, address, gone))
     }
 
-    /// Takes out the lanes that nobody has used for so long, for the caller to drop.
+    /// Takes out the lanes that were unused for so long, for the caller to drop.
     pub(super) fn remove_idle_senders(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Shared {
         Ok((id, false, Ok(sender_for)))
     }
 
-    /// A member's sender has failed: whoever comes next connects anew.
+    /// A member's sender has failed: the next call connects anew.
     fn sender_failed(
         &self,
         id: MemberId,
@@ -143,9 +143,9 @@ fn push_all<M: AsRef<[u8]>>(sender_for: &MemberSender, rest: &mut &[M]) -> Resul
 }
 
 impl Upstream {
-    /// Sends one message one way to a member, with those that others send; nobody says whether it has come. It is with the
-    /// system at the latest when `linger` has passed, as with [`Sender::send`]. Blocks while a connection is made, and
-    /// while the member does not read.
+    /// Sends one message one way to a member, with those that others send; without a confirmation that it has come. It
+    /// is with the system at the latest when `linger` has passed, as with [`Sender::send`]. Blocks while a connection
+    /// is made, and while the member does not read.
     ///
     /// # Errors
     /// Fails when it is too long, or no member takes it.
@@ -153,8 +153,8 @@ impl Upstream {
         self.send_all(key, &[message])
     }
 
-    /// As [`Upstream::send`], many messages to one member: cheaper for each. Where its connection is lost, those that are
-    /// left go to another one.
+    /// As [`Upstream::send`], many messages to one member: cheaper for each. Where its connection is lost, those that
+    /// are left go to another one.
     ///
     /// # Errors
     /// As [`Upstream::send`]; those before the one that failed have been handed over.
@@ -169,7 +169,7 @@ impl Upstream {
                     Ok(()) => return Ok(()),
                     Err(error @ TransportError::TooLong { .. }) => return Err(error),
                     Err(error) => {
-                        // One that was lost while nobody looked says nothing about the member, the first time.
+                        // A connection that was lost while idle says nothing about the member, the first time.
                         let is_stale = was_there && !was_stale;
                         self.shared.sender_failed(id, &sender_for, !is_stale, &error);
                         if is_stale {
@@ -213,8 +213,8 @@ impl Upstream {
         result
     }
 
-    /// Messages that [`Upstream::send`] has taken and that are lost with their connections, as far as this end knows: what
-    /// the system had taken may be lost as well. [`Upstream::deliver`] is for those that must arrive.
+    /// Messages that [`Upstream::send`] has taken and that are lost with their connections, as far as this end knows:
+    /// what the system had taken may be lost as well. [`Upstream::deliver`] is for those that must arrive.
     pub fn lost(&self) -> u64 {
         let inner = self.shared.lock();
         let senders: Vec<Arc<MemberSender>> = inner

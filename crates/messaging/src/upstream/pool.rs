@@ -18,7 +18,7 @@ pub struct UpstreamOptions {
     pub group: GroupOptions,
     /// Connections to each member that are made ahead. Default: 0.
     pub connections_ahead: usize,
-    /// A connection that nobody has used for so long is closed. Default: 20 s, less than a server waits.
+    /// A connection that was idle for so long is closed. Default: 20 s, less than a server waits.
     pub idle_timeout: Duration,
     /// Number of other members that are tried. What is tried again may have been done already. Default: 1.
     pub retries: u32,
@@ -75,7 +75,8 @@ pub(super) struct Shared {
 }
 
 /// A named group of addresses that do the same: answer requests ([`Upstream::call`]), take messages one way with an
-/// acknowledgement ([`Upstream::deliver`]) or without one ([`Upstream::send`]). Any number of threads may use it at once.
+/// acknowledgement ([`Upstream::deliver`]) or without one ([`Upstream::send`]). Any number of threads may use it at
+/// once.
 ///
 /// ```no_run
 /// use logdrive_ship::Options;
@@ -134,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Tells those who wait that there may be room.
+    /// Wakes the threads that wait for room.
     pub(super) fn notify_room(&self) {
         self.changed.notify_all();
     }
@@ -178,7 +179,7 @@ impl Shared {
         };
         let mut result = operation(&mut client);
         if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
-            // One that had been closed while nobody looked says nothing about the member.
+            // A connection that was closed while idle says nothing about the member.
             drop(client);
             client = self.connect(id, address)?;
             result = operation(&mut client);
@@ -199,7 +200,7 @@ impl Shared {
                 return result;
             }
             if let Err(TransportError::OneWay { .. }) = result {
-                // Nobody was asked: the member is as good as before for what it can do.
+                // No request was sent: the member's state does not change.
                 self.lock().group.withdrawn(id);
                 return result;
             }
@@ -308,7 +309,7 @@ impl PoolState {
         picked
     }
 
-    /// Closes a connection of a member that nobody uses now, to make room for another. Dropping it says goodbye.
+    /// Closes an idle connection of a member, to make room for another. Dropping it says goodbye.
     pub(super) fn take_free(&mut self, id: MemberId) -> Option<Client> {
         let idle = self.idle.get_mut(&id).and_then(Vec::pop)?;
         self.group.connected(id, false);
@@ -440,8 +441,8 @@ impl Upstream {
         })
     }
 
-    /// Sends messages one way to one member, and blocks until its service has taken all of them; see [`Client::deliver`].
-    /// On failure all of them go to another member, so that some may arrive twice.
+    /// Sends messages one way to one member, and blocks until its service has taken all of them; see
+    /// [`Client::deliver`]. On failure all of them go to another member, so that some may arrive twice.
     ///
     /// # Errors
     /// Fails when no member has acknowledged them, or one of them is too long.

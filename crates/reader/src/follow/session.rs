@@ -122,6 +122,7 @@ impl FollowedSession {
         else {
             return Ok(());
         };
+        // The callsite may have been registered after the last read of the table.
         if !matches!(self.sites.get(id), Some(Some(_))) {
             self.load_sites();
         }

@@ -72,7 +72,7 @@ impl Ring {
             let word = (position as usize / 8 + index) % self.model.words.len();
             let mut eight = [0u8; 8];
             eight.copy_from_slice(chunk);
-            // SAFETY: loom checks that nobody else accesses the word meanwhile; that is the point of the model.
+            // SAFETY: loom checks that no other thread accesses the word meanwhile; that is the point of the model.
             self.model.words[word].with_mut(|at| unsafe { *at = u64::from_le_bytes(eight) });
         }
     }

@@ -169,7 +169,7 @@ fn read_rule(rest: &mut Reader<'_>) -> Result<Rule, RingError> {
     })
 }
 
-/// FNV-1a over all that a table says: it tells a table that was written as a whole from anything else.
+/// FNV-1a over the whole table: it distinguishes a complete table from anything else.
 fn checksum(sequence: u64, count: u32, rules: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = sequence

@@ -133,7 +133,7 @@ impl SessionReader {
     /// Opens the session of a live process and becomes the one that drains it.
     ///
     /// # Errors
-    /// When somebody else drains it; or as [`SessionReader::open`].
+    /// When another process drains it; or as [`SessionReader::open`].
     pub fn open_for_drain(path: &Path) -> Result<Self, RingError> {
         let mut reader = Self::open(path)?;
         reader.drain_lock =
@@ -158,7 +158,7 @@ impl SessionReader {
         match DrainLock::take(reader.path()) {
             Ok(None) => return Err(in_use(reader.path(), reader.header())),
             Ok(lock) => reader.drain_lock = lock,
-            // What is missing or cannot be opened is reported by whoever needs it.
+            // What is missing or cannot be opened is reported by its first user.
             Err(_) => {}
         }
         reader.process_lock = Some(dir);
@@ -328,7 +328,7 @@ impl SessionReader {
     }
 
     /// Opens the rings with these numbers, as [`SessionReader::rings`]. A process that lives makes rings all the time:
-    /// whoever looks again and again gives the end itself, which is where it goes on.
+    /// a repeated reader passes that end, at which it continues.
     pub fn rings_in(&self, numbers: Range<u32>) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         let mut rings = Vec::new();
         let mut broken = Vec::new();
@@ -355,7 +355,8 @@ impl SessionReader {
         }
     }
 
-    /// Rings for a drain, from a place in the order of their numbers on, each opened once. One load where there are none.
+    /// Rings for a drain, from a place in the order of their numbers on, each opened once. One load where there are
+    /// none.
     pub fn rings_from(&self, first: usize) -> Vec<Arc<Ring>> {
         if let Some(own) = &self.own {
             // The count is one load; the lock behind the list is taken only when there is something new.

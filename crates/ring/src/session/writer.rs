@@ -34,7 +34,7 @@ pub struct SessionOptions {
     pub run_dirs: Vec<PathBuf>,
     /// Bytes of each ring, rounded up to a power of two.
     pub ring_bytes: usize,
-    /// Text that describes the sinks, for whoever recovers the session; at most 32 KiB.
+    /// Text that describes the sinks to a recoverer; at most 32 KiB.
     pub config: Vec<u8>,
     /// Sinks, at most 16.
     pub sink_count: usize,
@@ -59,7 +59,7 @@ pub struct SessionWriter {
     keep: Option<Keep>,
 }
 
-/// The memory of a flight recorder: one view for the drain, which alone writes records, and one for everybody else.
+/// The memory of a flight recorder: one view for the drain, which alone writes records, and one for all other threads.
 #[derive(Debug)]
 struct Keep {
     drains: Mutex<Option<KeepFile>>,
@@ -175,7 +175,7 @@ impl SessionWriter {
         match Parts::make(&dir, options) {
             Ok(parts) => Ok(Self::from_parts(Home::Directory(dir), parts, options.ring_bytes)),
             Err(error) => {
-                // What was made so far is of no use to anybody; the first error is the one to tell.
+                // The files made so far are useless; the first error is the one to report.
                 let _ = dir.remove();
                 Err(error)
             }

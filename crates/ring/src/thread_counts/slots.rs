@@ -1,4 +1,5 @@
-//! The counters that each thread has for itself, in a thread-local without a destructor, and their report to the session.
+//! The counters that each thread has for itself, in a thread-local without a destructor, and their report to the
+//! session.
 #![allow(unsafe_code)]
 
 use crate::clock::counter_ticks;
@@ -43,7 +44,7 @@ impl Count {
         i64::from(so_far.wrapping_sub(reported).cast_signed()).cast_unsigned()
     }
 
-    /// Forgets what is unreported: it belongs to somebody else.
+    /// Forgets what is unreported: it belongs to another session.
     fn forget(&self) {
         self.reported
             .store(self.so_far.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Starts. Tries the addresses in turn until one takes records; a failure that cannot pass ends it, which
-    /// [`Forwarder::state`] tells.
+    /// [`Forwarder::state`] reports.
     ///
     /// # Errors
     /// Fails when the spool cannot be opened or the thread not be started, or an address may not be used.
@@ -127,8 +127,8 @@ impl Forwarder {
         self.shared.lock().state.clone()
     }
 
-    /// Waits until all before this number is kept at the other end, with what earlier sessions left in the spool; `false`
-    /// when the time is over, or all is.
+    /// Waits until all before this number is kept at the other end, with what earlier sessions left in the spool;
+    /// `false` when the time is over, or all is.
     pub fn wait_acknowledged(&self, next: u64, timeout: Duration) -> bool {
         self.watch().wait_acknowledged(next, timeout)
     }

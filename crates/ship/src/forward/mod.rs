@@ -1,4 +1,4 @@
-//! Forwarding: records of one session to whoever keeps them, at least once, and once in what is kept.
+//! Forwarding: records of one session to a collector, at least once, and once in its log.
 
 mod batch_source;
 pub mod files;
@@ -16,7 +16,7 @@ pub use owner::Owner;
 pub use spool::{Spool, SpoolDirectory, SpoolOptions};
 pub use state::{ForwardState, ForwardWatch, Refusal};
 
-/// A session's number that nobody else has.
+/// A unique number for a session.
 ///
 /// # Errors
 /// Fails when the system gives no random bytes.

@@ -136,7 +136,7 @@ impl Runner {
             self.report();
             self.wait_for_work();
         }
-        // What nobody has taken at the end goes to the spool, where there is one.
+        // Batches that no collector has taken at the end go to the spool, where there is one.
         if let Err(error) = self.spool_all() {
             self.shared.lock().state.failure = error.to_string();
         }
@@ -224,7 +224,7 @@ impl Runner {
         self.members.tried.clear();
         self.backoff.next_attempt = Instant::now();
         if let (Some(_), Some(options)) = (&self.members.health, self.members.group.options().health) {
-            // Without a thread nobody is found ill, which is as it was before.
+            // Without a thread no member is marked as failed, as without probes.
             self.members.health = HealthProber::start(&self.members.group, options, &self.options).ok();
         }
     }
@@ -303,7 +303,7 @@ impl Runner {
         self.persists || error.is_passing()
     }
 
-    /// Moves batches on: to the spool while nobody takes them, else to the shipper.
+    /// Moves batches on: to the spool while no collector takes them, else to the shipper.
     fn take_batches(&mut self) -> Result<(), TransportError> {
         if !self.shipper.is_established() || !self.source.is_own() {
             self.spool_all()?;
@@ -345,7 +345,7 @@ impl Runner {
         }
         self.is_spool_full = !self.source.spool_unacknowledged(&self.shipper)?;
         while !self.is_spool_full {
-            // Not while the lock is held: a disk that hangs must not hold up whoever asks how it stands.
+            // Not while the lock is held: a disk that hangs must not block readers of the state.
             let Some(item) = self.shared.lock().queue.pop_front() else {
                 return Ok(());
             };
@@ -408,8 +408,8 @@ impl Runner {
         self.check_liveness()
     }
 
-    /// A peer that is silent although something waits for its word, or that has said nothing for long, is asked, and then
-    /// taken for dead.
+    /// A peer that is silent although something waits for its word, or that has said nothing for long, is asked, and
+    /// then taken for dead.
     fn check_liveness(&mut self) -> Result<(), TransportError> {
         let Some(connection) = &mut self.connection else {
             return Ok(());

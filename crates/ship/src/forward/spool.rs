@@ -1,4 +1,4 @@
-//! The spool: batches on disk while nobody takes them, in order, each with its checksum. What is in it survives a
+//! The spool: batches on disk while no collector takes them, in order, each with its checksum. What is in it survives a
 //! SIGKILL; a torn end is cut off when it is opened.
 //!
 //! A directory for each session that has something in it, with a file `owner`, which says whose records they are, and
@@ -59,7 +59,7 @@ struct Segment {
     bytes: u64,
 }
 
-/// A directory of spools, which belongs to whoever has it open.
+/// A directory of spools, which belongs to the process that has it open.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -315,10 +315,12 @@ impl Spool {
                 bytes: 0,
             };
             self.measure(&mut segment)?;
+            // Nothing whole is in it, or an earlier segment has its batches already.
             if segment.bytes == 0 || first < self.next {
                 std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
                 continue;
             }
+            // Numbers are missing: the batches behind the gap are sent as another part.
             if first > self.next && !self.segments.is_empty() {
                 let mut rest = Self::new(self.path.clone(), self.owner.clone(), self.bytes_max);
                 rest.is_made = true;
@@ -352,8 +354,8 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds a batch. `false`: it is full, or it cannot be written, which [`Spool::failure`] tells; what was written of it
-    /// is cut off.
+    /// Adds a batch. `false`: it is full, or it cannot be written, which [`Spool::failure`] reports; what was written
+    /// of it is cut off.
     ///
     /// # Errors
     /// Fails when a batch is longer than what is read back.
@@ -392,7 +394,7 @@ impl Spool {
             return Ok(());
         };
         if let Err(cause) = segment.file.write_all_at(&self.scratch, segment.bytes) {
-            // Where even that fails, the checksum tells it at the next start.
+            // Where even that fails, the checksum shows it at the next start.
             let _ = segment.file.set_len(segment.bytes);
             return Err(at("write", &segment.path)(cause));
         }

@@ -17,7 +17,7 @@ pub struct ForwardState {
     /// The number behind the last record that is kept at the other end, or by the spool with this machine's kernel: it
     /// survives the death of this process.
     pub secured: u64,
-    /// Records that were refused because memory and spool were full; whoever pushed them knows.
+    /// Records that were refused because memory and spool were full, as the push returned.
     pub refused: u64,
     /// Batches that were sent more than once.
     pub resent_batches: u64,
@@ -75,7 +75,7 @@ pub(super) struct SharedState {
 
 impl SharedState {
     pub(super) fn lock(&self) -> MutexGuard<'_, ForwardQueue> {
-        // Whoever panicked has left whole items.
+        // A thread that panicked has left whole items.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,8 +113,8 @@ impl ForwardWatch {
     }
 
     /// Sends to these from now on. A connection to one that is not among them ends when all that was sent there is
-    /// acknowledged; with [`Policy::Manual`](crate::upstream::Policy::Manual) also one to any but the first that is no backup. Those that may not be used
-    /// are left out, which [`ForwardState::failure`] tells.
+    /// acknowledged; with [`Policy::Manual`](crate::upstream::Policy::Manual) also one to any but the first that is no
+    /// backup. Those that may not be used are left out, which [`ForwardState::failure`] reports.
     pub fn set_members(&self, members: Vec<MemberOptions>) {
         let mut inner = self.0.lock();
         (inner.members, inner.members_changed) = (members, true);
@@ -122,8 +122,8 @@ impl ForwardWatch {
         self.0.work.notify_all();
     }
 
-    /// Waits until every record before `next` is acknowledged, the forwarder has ended or the timeout is over. Returns true if
-    /// all are acknowledged.
+    /// Waits until every record before `next` is acknowledged, the forwarder has ended or the timeout is over. Returns
+    /// true if all are acknowledged.
     pub fn wait_acknowledged(&self, next: u64, timeout: Duration) -> bool {
         let lacks = |inner: &ForwardQueue| inner.state.acknowledged < next || inner.state.sessions_left > 0;
         let inner = self.0.lock();

@@ -77,8 +77,8 @@ impl Listen for TcpListener {
     }
 }
 
-/// A listening Unix socket: of bytes for `unix://`, of packets for `shm://`. Its file is removed with it, as long as it is
-/// still the same file.
+/// A listening Unix socket: of bytes for `unix://`, of packets for `shm://`. Its file is removed with it, as long as
+/// it is still the same file.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     socket: OwnedFd,
@@ -138,7 +138,7 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Removes the socket of a listener that has ended. One that somebody listens on stays, and is an error.
+/// Removes the socket of a listener that has ended. One with a live listener stays, and is an error.
 fn make_room(path: &Path) -> io::Result<()> {
     let Ok(found) = path.symlink_metadata() else {
         return Ok(());

@@ -118,7 +118,8 @@ pub(crate) trait Link: Send {
     /// The connection has failed: nothing of it is waited for any more.
     fn abandon(&mut self) {}
 
-    /// Nothing more will be sent. What has been is waited for when the link is dropped; of several links, of all at once.
+    /// Nothing more will be sent. What has been is waited for when the link is dropped; of several links, of all at
+    /// once.
     fn finish(&mut self) {}
 
     /// Returns whether the link has streams of its own, which [`Link::open_stream`] opens.
@@ -160,18 +161,18 @@ pub(crate) trait Link: Send {
         false
     }
 
-    /// More is sent soon after the next so many bytes: the other end need not be told of them at once, but at the latest by
-    /// [`Link::uncork`].
+    /// More is sent soon after the next so many bytes: the other end need not be notified of them at once, but at the
+    /// latest by [`Link::uncork`].
     fn cork(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
-    /// Returns whether something was sent that the other end may not have been told of.
+    /// Returns whether bytes were sent without a notification of the other end.
     fn is_corked(&self) -> bool {
         false
     }
 
-    /// Tells the other end of what was held.
+    /// Notifies the other end of bytes that were sent without a notification.
     ///
     /// # Errors
     /// Fails when the system cannot.

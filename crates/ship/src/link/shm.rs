@@ -1,5 +1,5 @@
 //! `shm://`: two rings in shared memory, one for each direction, agreed upon over a Unix socket of packets that then
-//! only tells whether the other process lives.
+//! only shows whether the other process lives.
 
 use super::Link;
 use crate::limits::{SHM_DIRECT_BYTES, SHM_SPIN_US};
@@ -179,7 +179,7 @@ impl Link for ShmLink {
         if !for_room {
             return self.wait_readable(timeout);
         }
-        // Whoever waits for room also reads, so that two that send to each other both go on.
+        // An end that waits for room also reads, so that two ends that send to each other both make progress.
         let start = Instant::now();
         let piece = self.outgoing.piece_bytes_max() + 8;
         while start.elapsed() < timeout {
@@ -247,7 +247,7 @@ impl Link for ShmLink {
 impl Drop for ShmLink {
     fn drop(&mut self) {
         self.channel.shut();
-        // A writer that waits for room at the other end has nobody who would make it.
+        // A writer that waits for room at the other end would wait for a reader that has ended.
         self.incoming.quarantine();
         self.incoming.wake_all();
         if let Some(ring) = self.outgoing.ring() {

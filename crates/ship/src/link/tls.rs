@@ -103,7 +103,7 @@ impl TlsLink {
     fn read_socket(&mut self) -> io::Result<usize> {
         let got = self.tls.read_tls(&mut NonBlocking(&mut self.socket))?;
         if let Err(error) = self.tls.process_new_packets() {
-            // The other end gets told why, if it still listens.
+            // The other end gets the reason, if it still reads.
             let _ = self.flush();
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
@@ -321,7 +321,7 @@ pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, Trans
         .with_single_cert(chain(certificate)?, key(private)?)
         .map_err(|error| unusable(certificate, error))?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // Nobody resumes, so nothing is kept for it; and no data comes before the handshake is done.
+    // Sessions are not resumed, so nothing is stored for it; and no data comes before the handshake is done.
     config.send_tls13_tickets = 0;
     config.max_early_data_size = 0;
     Ok(Arc::new(config))

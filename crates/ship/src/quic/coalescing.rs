@@ -1,4 +1,5 @@
-//! A socket that joins what quinn sends in pieces of ten datagrams: the kernel takes up to 64 at once, and each call costs.
+//! A socket that joins what quinn sends in pieces of ten datagrams: the kernel takes up to 64 at once, and each call
+//! costs.
 
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
@@ -197,7 +198,7 @@ impl Future for FlushTask {
             return Poll::Pending;
         }
         if std::mem::take(&mut pending.grew) {
-            // Whoever sent it may have more in its next turn.
+            // Its sender may have more in its next turn.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

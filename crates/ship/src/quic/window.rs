@@ -4,8 +4,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of a connection that nobody has acknowledged, at least: two gigabytes a second over a millisecond. More is of use
-/// only where the path holds more: what lies here meanwhile leaves the cache. Beyond that at most the second.
+/// Unacknowledged bytes of a connection that are allowed at least: two gigabytes a second over a millisecond. More is
+/// of use only where the path holds more: what lies here meanwhile leaves the cache. Beyond that at most the second.
 const IN_FLIGHT_BYTES: (usize, usize) = (2 << 20, 32 << 20);
 /// The same for each of its streams: batches of streams that are used in turn are full at the same time.
 const STREAM_BYTES: usize = 256 << 10;
@@ -19,17 +19,18 @@ pub(super) struct InFlightWindow {
 }
 
 struct State {
-    /// Buffers that have been sent and acknowledged, for the next batches: memory that is in the cache, and in the process.
+    /// Buffers that have been sent and acknowledged, for the next batches: memory that is in the cache, and in the
+    /// process.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
     in_flight_bytes: usize,
     in_flight_bytes_max: usize,
-    /// Room is told of when no more than this is under way.
+    /// Room is reported when no more than this is in flight.
     wake_below_bytes: usize,
     waiting: usize,
 }
 
-/// A buffer that comes back when nobody needs its bytes any more.
+/// A buffer that is returned when its bytes are not needed any more.
 pub(super) struct PooledBuffer {
     bytes: Vec<u8>,
     window: Arc<InFlightWindow>,
@@ -62,7 +63,8 @@ impl InFlightWindow {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Exchanges a buffer for a fresh one once there is room for it, or nobody will take it; `None`: there is none in time.
+    /// Exchanges a buffer for a fresh one once there is room for it, or the connection has ended; `None`: there is
+    /// none in time.
     pub(super) fn exchange(
         self: &Arc<Self>,
         buffer: &mut Vec<u8>,

@@ -46,7 +46,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Tells errors that are about one connection, which accept(2) lists, from those that would come again at once: whatever is
+/// Distinguishes errors of one connection, which accept(2) lists, from those that would come again at once: whatever is
 /// not known to pass waits, so that no error keeps a thread busy.
 fn judge(error: &io::Error) -> NoConnection {
     match Errno::from_io_error(error) {

@@ -1,4 +1,4 @@
-//! A connection of `shm://`, with a thread of its own: nobody can wait for rings and sockets at once.
+//! A connection of `shm://`, with a thread of its own: no system call waits for rings and sockets at once.
 
 use super::{ServedSession, ServerState};
 use crate::hello::Reason;
@@ -110,8 +110,8 @@ fn take(
     Ok(Some(fed))
 }
 
-/// As [`take`], without copying what the session can take where it lies. Of the rest one frame is copied at a time, so that
-/// the next one begins where the ring does.
+/// As [`take`], without copying what the session can take where it lies. Of the rest one frame is copied at a time, so
+/// that the next one begins where the ring does.
 fn take_in_place(
     link: &mut dyn Link,
     server: &mut Server,

@@ -49,11 +49,11 @@ pub(crate) struct ServerConnection {
 /// Reason for which a turn of reading a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadEnd {
-    /// All that was there is read, or an event tells when to go on.
+    /// All that was there is read, or an event follows when to go on.
     Drained,
     /// The turn is over; there may be more.
     TurnOver,
-    /// The peer does not take its answers. Bytes may be left, of which no event tells.
+    /// The peer does not take its answers. Bytes may be left, without a further event.
     Paused,
 }
 
@@ -95,8 +95,8 @@ impl ServerConnection {
         self.out.len() - self.out_start > most
     }
 
-    /// Reason to end the connection for now: silence, or memory that it holds for too long, for a frame that has not come
-    /// whole or for answers that the peer does not take.
+    /// Reason to end the connection for now: silence, or memory that it holds for too long, for a frame that has not
+    /// come whole or for answers that the peer does not take.
     pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
         let silent = self.session.silent(shared, now);
         if silent.is_some() && self.jobs_waiting == 0 {
@@ -129,7 +129,7 @@ impl ServerConnection {
     }
 
     /// Reads and feeds what is there. With `until_end` a short read does not count as the last one: the end of the
-    /// connection may follow, of which no event tells any more.
+    /// connection may follow, without a further event.
     pub(crate) fn read(
         &mut self,
         buffer: &mut Buffer,
@@ -356,7 +356,7 @@ impl ServerConnection {
         }
     }
 
-    /// Tells the peer the reason, as far as that is possible without waiting.
+    /// Sends the reason to the peer, as far as that is possible without waiting.
     pub(crate) fn send_goodbye(&mut self, reason: Reason, shared: &ServerState) {
         if self.closing.is_none() {
             self.session.server.goodbye(reason, &mut self.out);

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 ///
 /// ```
 /// use logdrive_ship::Threads;
-/// // Handlers that block, for instance on a disk, hold nobody else up on a pool.
+/// // Handlers that block, for instance on a disk, delay no other connection on a pool.
 /// let threads = Threads { pool: 4, ..Threads::default() };
 /// assert_eq!(Threads::default(), Threads { pollers: 1, pool: 0, dedicated: 2 });
 /// # let _ = threads;
@@ -30,8 +30,8 @@ pub struct Threads {
     /// Threads that answer requests; with 0 a poller answers at once, which is fastest where no handler blocks.
     /// Default: 0.
     pub pool: usize,
-    /// Threads that a poller gives connections of `unix://` and `tcp://` to while one of them is all that talks: a request
-    /// and its response then cost no look at the others. Not with a pool, nor where pollers spin. Default: 2.
+    /// Threads that a poller gives connections of `unix://` and `tcp://` to while one of them is all that talks: a
+    /// request and its response then cost no look at the others. Not with a pool, nor where pollers spin. Default: 2.
     pub dedicated: usize,
 }
 

@@ -1,9 +1,10 @@
 //! Memory that connections hold for frames that have not come whole and for answers that were not taken: one account for
 //! all.
 //!
-//! A slow or hostile peer must not cost others their connection. So half of the memory is for whoever comes first;
-//! of the other half nothing goes to a long frame, which waits unread until there is room for the whole of it, nor the last
-//! part to a peer that has not delivered anything yet. And while more than half is taken, nobody has it for long.
+//! A slow or hostile peer must not cost others their connection. So half of the memory is given in the order of
+//! requests; of the other half nothing goes to a long frame, which waits unread until there is room for the whole of
+//! it, nor the last part to a peer that has not delivered anything yet. And while more than half is taken, no peer has
+//! it for long.
 
 use crate::hello::Reason;
 use crate::limits::{LONG_BYTES, READ_BYTES, SCARCE_READ_BYTES};

@@ -1,8 +1,8 @@
 //! A poller: one thread with an event loop over many sockets, which does for each connection what is due.
 //!
-//! The event loop is mio's, which reports each change once (edge-triggered). So a connection is read until it is empty or
-//! has had its turn; one that has had its turn is continued in the next round without an event. Changing the interest of
-//! a connection makes the kernel look anew, so that nothing is missed while it was not read.
+//! The event loop is mio's, which reports each change once (edge-triggered). So a connection is read until it is empty
+//! or has had its turn; one that has had its turn is continued in the next round without an event. Changing the
+//! interest of a connection makes the kernel look anew, so that nothing is missed while it was not read.
 
 use super::accept::{Listener, NoConnection};
 use super::connection::{Buffer, ReadEnd, ServerConnection};
@@ -265,7 +265,7 @@ impl Poller {
             }
         }
         if !has_accepted && let Some(listener) = self.listeners.get_mut(index) {
-            // An error that comes so often is nobody's own.
+            // An error that comes so often is not one connection's.
             listener.has_failed = true;
         } else if !self.unaccepted.contains(&index) {
             self.unaccepted.push(index);
@@ -276,7 +276,7 @@ impl Poller {
         if self.shared.is_full()
             && let Some(oldest) = self.connections.oldest_pre_handshake()
         {
-            // So that a flood of connections without a hello keeps nobody out.
+            // So that a flood of connections without a hello keeps no other client out.
             self.remove(oldest, Reason::Connections);
         }
         let uid = incoming.link.uid();

@@ -1,4 +1,4 @@
-//! Threads that answer requests, so that a handler that blocks holds nobody else up.
+//! Threads that answer requests, so that a handler that blocks delays no other connection.
 
 use super::ServerState;
 use super::inbox::{Inbox, InboxItem};
@@ -43,7 +43,7 @@ fn answer(requests: &Mutex<Receiver<Box<QueuedRequest>>>, shared: &ServerState) 
         let result = shared
             .service
             .request(&request.peer, job.stream, &job.body, space);
-        // A poller that has ended has nobody left who waits for it.
+        // A poller that has ended needs no response any more.
         let _ = request.inbox.send(InboxItem::Response {
             token: request.token,
             stream: job.stream,

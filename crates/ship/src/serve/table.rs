@@ -19,7 +19,7 @@ pub(super) struct Slot {
     /// Rises with each connection in this slot, so that no late event or response reaches the next one.
     generation: u32,
     interest: Interest,
-    /// The peer sends no more: bytes that are still there are followed by the end, of which no further event tells.
+    /// The peer sends no more: bytes that are still there are followed by the end, without a further event.
     pub(super) is_read_closed: bool,
     /// The connection is in the list of those to be read in the next round.
     pub(super) is_unread: bool,

@@ -1,5 +1,5 @@
-//! The receiving end of `udp://`: one thread for a socket and all its peers. It tells each sender how far it has come,
-//! so that nobody sends more than there is room for.
+//! The receiving end of `udp://`: one thread for a socket and all its peers. It reports its position to each sender,
+//! so that none sends more than there is room for.
 
 use super::{ServedSession, ServerState};
 use crate::address::HostPort;
@@ -91,7 +91,7 @@ impl Socket {
                         let _ = wait_for_socket(self.socket.as_fd(), false, SWEEP_INTERVAL);
                     }
                 }
-                // About a datagram that we sent to somebody who has gone.
+                // About a datagram that we sent to a peer that has gone.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 // What lasts must not keep the thread busy.
                 Err(_) => std::thread::sleep(SWEEP_INTERVAL),
@@ -140,7 +140,7 @@ impl Socket {
         }
     }
 
-    /// Tells all who sent something how far it has come.
+    /// Sends the receiver's position to all peers that sent something.
     fn send_acks(&self, peers: &mut HashMap<SocketAddr, UdpPeer>, out: &mut Vec<u8>) {
         for (address, peer) in peers.iter_mut().filter(|(_, peer)| peer.ack_due) {
             peer.ack_due = false;

@@ -32,7 +32,7 @@ impl DedupCursor {
         if epoch > self.epoch {
             *self = Self { epoch, next: 0 };
         }
-        // The sender has given up what lies before: it has counted that and tells it as a gap.
+        // The sender has given up what lies before: it has counted that and reports it as a gap.
         self.next = self.next.max(sender_next);
         true
     }

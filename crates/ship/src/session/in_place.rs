@@ -1,9 +1,9 @@
 //! Frames that are taken where they lie in a ring: messages and requests are handed over without a copy, and replies are
 //! written straight into the other ring.
 //!
-//! The peer can change a byte between two looks at it. So a header, and each length, is copied, checked, and then only the
-//! copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection, as it
-//! does where the bytes are copied first.
+//! The peer can change a byte between two looks at it. So a header, and each length, is copied, checked, and then only
+//! the copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection,
+//! as it does where the bytes are copied first.
 
 use super::reserved::Reserved;
 use super::server::{FeedResult, Server, TOO_LONG};
@@ -123,7 +123,7 @@ impl Server {
         out: &mut Vec<u8>,
     ) {
         let mut reply = match self.checked {
-            // A checksum is made of bytes that nobody changes meanwhile.
+            // A checksum needs bytes that do not change meanwhile.
             true => Reserved::new(),
             false => Reserved::begin::<HEADER_BYTES>(writer),
         };

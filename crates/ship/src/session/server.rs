@@ -44,7 +44,7 @@ pub struct Server {
     pub(super) alignment: usize,
     pub(super) checked: bool,
     lossy: bool,
-    /// The peer wants to hear which messages have been taken.
+    /// The peer wants acks of messages.
     pub(super) sends_acks: bool,
     /// Number of the record that is wanted next: all before it are acknowledged.
     next_record: u64,
@@ -192,7 +192,7 @@ impl Server {
     }
 
     /// Returns whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a
-    /// stream, without a checksum of the payload, and not compressed. Nobody then keeps the whole of it.
+    /// stream, without a checksum of the payload, and not compressed. The whole batch is then never in memory.
     fn begin_partial(&mut self, front: &[u8]) -> Result<bool, FrameError> {
         let Some(head) = front.first_chunk::<HEADER_BYTES>() else {
             return Ok(false);

@@ -194,7 +194,7 @@ impl Shipper {
         self.queue.is_empty() || self.held_bytes + bytes <= self.bytes_max
     }
 
-    /// The batches that nobody keeps yet.
+    /// The batches that are not acknowledged yet.
     pub fn unacknowledged(&self) -> impl Iterator<Item = &RecordBatch> {
         self.queue.iter()
     }
@@ -251,7 +251,7 @@ impl Shipper {
         self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
         self.split_oversized(0);
         if hello.next > self.next {
-            // We were killed before we heard of it: what is pushed up to there is kept already.
+            // We were killed before the ack came: records up to there are kept already.
             self.acknowledged_until = hello.next;
             return self.acknowledge(self.next);
         }

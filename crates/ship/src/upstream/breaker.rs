@@ -1,4 +1,5 @@
-//! The circuit breaker of one member: after some failures in a row nobody is sent there for a while, then a few try.
+//! The circuit breaker of one member: after some failures in a row nothing is sent there for a while, then a few calls
+//! try it.
 
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ impl Breaker {
         self.state
     }
 
-    /// Returns whether somebody may be sent there now.
+    /// Returns whether a call may use the member now.
     pub(super) fn lets_pass(&self, now_ns: u64) -> bool {
         match self.state {
             BreakerState::Closed { .. } => true,
@@ -78,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// Somebody is sent there, and will say how it went.
+    /// A call uses the member, and will report its outcome.
     pub(super) fn pass(&mut self) {
         self.state = match self.state {
             BreakerState::Open { .. } => BreakerState::HalfOpen {
@@ -103,7 +104,7 @@ impl Breaker {
                 }
             }
             BreakerState::HalfOpen { .. } => BreakerState::Closed { failures: 0 },
-            // Somebody who went before it opened: one swallow makes no summer.
+            // A call that began before the breaker opened: one success does not close it.
             open @ BreakerState::Open { .. } => open,
         };
     }
@@ -128,7 +129,7 @@ impl Breaker {
         }
     }
 
-    /// Somebody who was let pass has not gone there after all.
+    /// A call that was admitted has not used the member after all.
     pub(super) fn withdrawn(&mut self) {
         if let BreakerState::HalfOpen { probes, .. } = &mut self.state {
             *probes = probes.saturating_sub(1);

@@ -242,8 +242,8 @@ impl Group {
         })
     }
 
-    /// Picks the member to use next, for a key where the policy looks at it, and none of `except`. The caller reports the
-    /// outcome: [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: nobody can be used now.
+    /// Picks the member to use next, for a key where the policy looks at it, and none of `except`. The caller reports
+    /// the outcome: [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: no member can be used now.
     pub fn pick(&mut self, key: u64, now_ns: u64, except: &[MemberId]) -> Option<MemberId> {
         let index = self
             .pick_of(false, key, now_ns, except)
@@ -288,7 +288,7 @@ impl Group {
             Policy::WeightedRandom => weighted_random(&candidates, &mut self.random),
             Policy::RoundRobin => round_robin(&mut candidates),
             Policy::ConsistentHash => rendezvous(&candidates, key),
-            // Before somebody has chosen, the first.
+            // Before the first choice, the first.
             Policy::Manual => (!candidates.is_empty()).then_some(0),
         };
         places.get(found?).copied()

@@ -83,7 +83,7 @@ impl CallsiteTable {
         self.control.reserve((id as usize + 1) * ENTRY_BYTES)?;
         self.counts.reserve((id as usize + 1) * COUNTS_BYTES)?;
         self.counters.publish(id + 1);
-        // SAFETY: `[start, end)` is mapped and reserved, and nobody reads it before the count is published.
+        // SAFETY: `[start, end)` is mapped and reserved, and no thread reads it before the count is published.
         unsafe {
             let at = self.table.mapping.base().add(start);
             at.cast::<[u8; 4]>()
@@ -106,7 +106,7 @@ impl CallsiteTable {
         registered.count += 1;
         registered.table_bytes = end;
         header.publish_callsite(registered.count, end as u64);
-        // SYNC(settle): whoever looks at the rules after this sees those of a tool that has not seen the callsite.
+        // SYNC(settle): a thread that reads the rules after this sees those of a tool that has not seen the callsite.
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
         Ok(entry)
     }

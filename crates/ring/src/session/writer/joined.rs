@@ -140,8 +140,8 @@ impl SessionWriter {
         Ok(())
     }
 
-    /// All descriptors of the session, for an agent that is to adopt it. Not for a session in a directory, which has none
-    /// to show.
+    /// All descriptors of the session, for an agent that is to adopt it. Not for a session in a directory, which has
+    /// none to show.
     pub fn with_descriptors<T>(
         &self,
         work: impl FnOnce(&[BorrowedFd<'_>], &[BorrowedFd<'_>]) -> T,
@@ -178,8 +178,8 @@ impl AgentHome {
         }
     }
 
-    /// Waits a moment for a ring, or with `blocks` until there is one or will be none; while the agent is away, makes one
-    /// itself.
+    /// Waits a moment for a ring, or with `blocks` until there is one or will be none; while the agent is away, makes
+    /// one itself.
     pub(super) fn wait_for_ring(
         &self,
         rings: &RingPool,
@@ -191,7 +191,7 @@ impl AgentHome {
             what: "rings that the agent has sent",
             limit: rings.lock().all.len() as u64,
         };
-        // Relaxed: a hint, for how long nobody waits.
+        // Relaxed: a hint about the time in which no thread waits.
         let is_stalled = || monotonic_ns() < self.stalled_until_ns.load(Ordering::Relaxed);
         if self.line.is_connected() && !blocks() && is_stalled() {
             return Err(none);
@@ -213,7 +213,7 @@ impl AgentHome {
             }
             let list = rings.lock();
             if !list.all.iter().any(|ring| is_unclaimed(ring)) {
-                // A connection that breaks meanwhile wakes nobody, so the look at it comes often.
+                // A connection that breaks meanwhile wakes no thread, so it is checked often.
                 let pause = Duration::from_millis(2);
                 let waited = self.arrived.wait_timeout(list, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));

@@ -3,7 +3,7 @@
 use crate::RingError;
 use crate::files::{self, SessionDir};
 use crate::header::RingState;
-use crate::limits::{ENDED_RINGS_MAX, FREE_RING_LOOK_US, FREE_RING_LOOKS, RINGS_MAX};
+use crate::limits::{ENDED_RINGS_MAX, FREE_RING_ATTEMPTS, FREE_RING_PAUSE_US, RINGS_MAX};
 use crate::ring::{Ring, capacity_for};
 use crate::session_header::SessionHeader;
 use crate::waker::DrainWaker;
@@ -59,10 +59,10 @@ impl RingPool {
         self.lock().all.iter().filter(|ring| is_unclaimed(ring)).count()
     }
 
-    /// Waits for a ring of an ended thread. After many have ended, their rings will be free as soon as the drain has looked at them: that is
-    /// worth a short wait, because memory for a ring of every short thread is not.
+    /// Waits for a ring of an ended thread. After many have ended, their rings will be free as soon as the drain has
+    /// looked at them: that is worth a short wait, because memory for a ring of every short thread is not.
     pub(super) fn wait_for_ended(&self, take: impl Fn() -> Option<Arc<Ring>>) -> Option<Arc<Ring>> {
-        for _ in 0..FREE_RING_LOOKS {
+        for _ in 0..FREE_RING_ATTEMPTS {
             let ended = |rings: &Rings| {
                 let ended = |ring: &&Arc<Ring>| ring.header().state() == RingState::Ended;
                 rings.all.iter().filter(ended).nth(ENDED_RINGS_MAX).is_some()
@@ -71,7 +71,7 @@ impl RingPool {
                 return None;
             }
             self.waker.wake();
-            std::thread::sleep(std::time::Duration::from_micros(FREE_RING_LOOK_US));
+            std::thread::sleep(std::time::Duration::from_micros(FREE_RING_PAUSE_US));
             if let Some(ring) = take() {
                 return Some(ring);
             }

@@ -1,4 +1,4 @@
-//! A session of an agent that is gone, written to files: its process ends, and nobody else has its memory.
+//! A session of an agent that is gone, written to files: its process ends, and no other process has its memory.
 
 use super::{Home, SessionOptions, SessionWriter};
 use crate::RingError;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const STEP_BYTES: usize = 64 * 1024;
 
 impl SessionWriter {
-    /// Returns whether there are records that no drain has released, or drops that nobody has told.
+    /// Returns whether there are records that no drain has released, or drops that were not reported.
     pub fn has_left(&self) -> bool {
         let rings = self.rings_from(0);
         let is_pending = |ring: &std::sync::Arc<Ring>| {
@@ -29,9 +29,9 @@ impl SessionWriter {
         rings.iter().any(is_pending) || self.header.totals().dropped.iter().any(|count| *count > 0)
     }
 
-    /// Writes a session that an agent had to files in a run directory, as if it had been made there: whoever recovers
-    /// sessions finds it. For a process that ends while its agent is gone, when nothing is logged any more. The directory
-    /// that it made; `None` for a session that lies in a directory anyway.
+    /// Writes a session that an agent had to files in a run directory, as if it had been made there: a program that
+    /// recovers sessions finds it. For a process that ends while its agent is gone, when nothing is logged any more.
+    /// The directory that it made; `None` for a session that lies in a directory anyway.
     ///
     /// # Errors
     /// When there is no room in any run directory; what was written is removed again.
@@ -54,7 +54,7 @@ impl SessionWriter {
                     return Ok(Some(dir.path().to_owned()));
                 }
                 Err(error) => {
-                    // Half a session is of no use to anybody; the error is the one to tell.
+                    // Half a session is useless; the error is the one to report.
                     let _ = dir.remove();
                     failed = Some(error);
                 }
