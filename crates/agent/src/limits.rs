@@ -32,7 +32,7 @@ pub const RINGS_AT_START: u32 = 4;
 /// Rings that a process may wait for.
 pub const RINGS_ASKED_MAX: u32 = 16;
 
-/// Descriptors that are looked at in one turn.
+/// Descriptors that are handled in one turn.
 pub const READY_PER_TURN: usize = 128;
 
 /// Interval between two checks of all timers, in milliseconds.

@@ -65,7 +65,7 @@ impl PathLock {
     }
 }
 
-/// Opens a lock file, or makes it; one that another user has made can be looked at and locked, but not written.
+/// Opens a lock file, or makes it; one that another user has made can be read and locked, but not written.
 fn open_lock(path: &Path) -> Result<(File, bool), rustix::io::Errno> {
     let flags = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;

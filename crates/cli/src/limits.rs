@@ -36,5 +36,5 @@ pub(crate) const AGENT_AWAY_MS: u64 = 5_000;
 /// Timeout of `dump` for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 
-/// Interval at which `dump` looks for the answer, in milliseconds.
+/// Interval at which `dump` checks for the answer, in milliseconds.
 pub(crate) const DUMP_LOOK_MS: u64 = 2;

@@ -1,4 +1,4 @@
-//! Arguments that say where sessions are looked for.
+//! Arguments for the places in which sessions are searched.
 
 use clap::Args;
 use std::path::PathBuf;

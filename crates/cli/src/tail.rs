@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Interval at which new processes are looked for.
+/// Interval of the search for new processes.
 const SCAN_EVERY: Duration = Duration::from_millis(500);
 
 /// Interval at which agents are asked for the rings of new threads, where there are any: sooner than such a ring is

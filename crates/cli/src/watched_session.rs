@@ -1,4 +1,4 @@
-//! Sessions that are looked at: the facts about each, its numbers, its callsites and its rules, wherever its memory
+//! Sessions as commands show them: the facts about each, its numbers, its callsites and its rules, wherever its memory
 //! comes from.
 
 use crate::error::CliError;
@@ -411,7 +411,7 @@ mod tests {
     use crate::session_args::RunDirArgs;
     use logdrive_ring::{SessionOptions, SessionWriter, control};
 
-    /// Counts are mapped as far as they go when they are first looked at: without this those of later callsites would be
+    /// Counts are mapped as far as they go when they are first read: without this those of later callsites would be
     /// left out of all sums.
     #[test]
     fn a_session_that_has_grown_beyond_what_is_mapped_is_opened_again() {

@@ -51,7 +51,7 @@ impl Fields {
     /// Appends the lines behind the first `skip`. Gives how many lines there were in all; bytes behind the last line
     /// break are one more.
     pub(crate) fn put(&self, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
-        // One look at all of them, because hardly any have something to escape.
+        // One scan of all of them, because hardly any have something to escape.
         let is_plain = !has_suspects(lines);
         let clashes = self.may_clash(lines);
         let mut count = 0;

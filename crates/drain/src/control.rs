@@ -3,7 +3,7 @@
 //! The process's own filter gives every callsite a control word, its base. Rules lie on top of it, in the session's
 //! file `rules`: they raise or lower levels, mute, or sample, for callsites that exist and for those that come later.
 //! A tool changes the rules with [`change`], which stores the new control words itself, so a change holds at once and
-//! without the process's help. The process looks at the rules when it registers a callsite and when its filter
+//! without the process's help. The process reads the rules when it registers a callsite and when its filter
 //! changes; its drain refills budgets and ends rules whose time is over (`maintenance`).
 //!
 //! **Which rule decides.** A mute goes before everything else. Then the level: of the rules that select the callsite

@@ -189,7 +189,7 @@ impl Drain {
         self.set_asleep(false);
     }
 
-    /// Returns the longest pause while nothing comes: with many sessions, each of which a pass looks at, longer.
+    /// Returns the longest pause while nothing comes: with many sessions, each of which a pass checks, longer.
     fn longest_pause_ns(&self) -> u64 {
         let sessions = self.pipe.collect.inputs.len() as u64;
         PAUSE_NS_MAX * (1 + sessions / PAUSE_SESSIONS).min(PAUSE_TIMES_MAX)
@@ -207,7 +207,8 @@ impl Drain {
         }
     }
 
-    /// Forgets what flight recorders hold: the logger ends in order, and nothing has happened that would have it written.
+    /// Forgets what flight recorders hold: the logger ends in order, and nothing has happened that would have it
+    /// written.
     fn clear_recorders(&mut self) {
         for input in self.pipe.collect.inputs_mut() {
             if let Some(recorder) = &mut input.recorder {
@@ -226,8 +227,8 @@ impl Drain {
         self.pipe.emit.has_failed
     }
 
-    /// Ends the drain: reports what is left to report, hands all over with a last line, and closes the sinks. `false` when
-    /// one of them has not ended after five seconds without progress.
+    /// Ends the drain: reports what is left to report, hands all over with a last line, and closes the sinks. `false`
+    /// when one of them has not ended after five seconds without progress.
     pub(crate) fn close(mut self, end: Option<&str>) -> bool {
         report::report_drops(&mut self.pipe);
         if let Some(end) = end {

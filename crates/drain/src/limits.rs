@@ -17,8 +17,8 @@ pub const WINDOW_BYTES: usize = 128 * 1024;
 /// Bytes copied out of a ring at a time: they are still in the first-level cache when they are parsed.
 pub const COPY_BYTES: usize = 16 * 1024;
 
-/// Windows kept for rings that become busy again: as many as there are rings in some programs at work. What was touched of
-/// one is mostly [`COPY_BYTES`].
+/// Windows kept for rings that become busy again: as many as there are rings in some programs at work. What was
+/// touched of one is mostly [`COPY_BYTES`].
 pub const SPARE_WINDOWS_MAX: usize = 64;
 
 /// Shortest pause between two passes, in nanoseconds: the producers' cache lines are left alone that long.
@@ -30,7 +30,7 @@ pub const PAUSE_BUSY_NS_MAX: u64 = 2_000_000;
 /// Longest pause, when nothing happens: a hundred wake-ups a second cost about a quarter percent of a core.
 pub const PAUSE_NS_MAX: u64 = 10_000_000;
 
-/// So many sessions make the longest pause longer by as much again, because a pass looks at each of them.
+/// So many sessions make the longest pause longer by as much again, because a pass checks each of them.
 pub const PAUSE_SESSIONS: u64 = 16;
 
 /// The most that it is multiplied by.
@@ -95,8 +95,8 @@ pub const SHIP_LOOK_MS: (u64, u64) = (1, 50);
 /// The same while it is closed.
 pub const CLOSING_LOOK_MS: u64 = 2;
 
-/// Bytes of one batch that is sent to a collector: a quarter of what a frame may have, so that acknowledgements come while
-/// others are on their way.
+/// Bytes of one batch that is sent to a collector: a quarter of what a frame may have, so that acknowledgements come
+/// while others are on their way.
 pub const SHIP_BATCH_BYTES: usize = 256 * 1024;
 
 /// Bytes that wait to be sent: as many as all output buffers of a sink may have, so that the buffers are the bound.

@@ -1,9 +1,9 @@
 //! The sink that sends its lines to a collector, at least once, and once in what the collector keeps.
 //!
-//! A buffer gets the number of its first line before anything of it is sent, noted in shared memory as its place: session
-//! and number. It is given back when the collector has acknowledged all of it (C3), or the spool has it. So a process that
-//! is killed leaves its unacknowledged buffers to its recovery, which sends them again under the same numbers, and
-//! the collector leaves out what it has.
+//! A buffer gets the number of its first line before anything of it is sent, noted in shared memory as its place:
+//! session and number. It is given back when the collector has acknowledged all of it (C3), or the spool has it. So a
+//! process that is killed leaves its unacknowledged buffers to its recovery, which sends them again under the same
+//! numbers, and the collector leaves out what it has.
 
 mod options;
 
@@ -110,8 +110,8 @@ impl ShipOptions {
         (transport, forward)
     }
 
-    /// Sends the buffers of a dead process again that it had begun to send, under their numbers, or puts them into the spool.
-    /// Those are spare then; gives back the others.
+    /// Sends the buffers of a dead process again that it had begun to send, under their numbers, or puts them into the
+    /// spool. Those are spare then; gives back the others.
     pub(crate) fn finish(
         &self,
         unwritten: Vec<(Buffer, FileLocation)>,
@@ -241,7 +241,7 @@ struct Shipping {
     has_spool: bool,
     destination: String,
     is_failing: bool,
-    /// When something moved last: then it is looked at often.
+    /// Time of the last progress, after which acknowledgements are checked often.
     moved: Cell<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! This process's side of an agent: the session comes from there, the agent drains it, and one thread looks after the
+//! This process's side of an agent: the session comes from there, the agent drains it, and one thread maintains the
 //! connection. `spec/agent.md` has the messages and the rules.
 
 mod connection;
@@ -74,8 +74,8 @@ impl AgentSession {
         })
     }
 
-    /// Waits for an answer of the agent, which `wait` looks for within a time. `None` when nothing of the session has moved
-    /// for five seconds.
+    /// Waits for an answer of the agent, for which `wait` checks within a time. `None` when nothing of the session has
+    /// moved for five seconds.
     fn wait_for<T>(&self, wait: impl Fn(Duration) -> Option<T>) -> Option<T> {
         let mut progress = Progress::new(&self.session);
         loop {

@@ -214,7 +214,7 @@ impl Condition {
     }
 }
 
-/// A text that is looked for in the whole record.
+/// A text that is searched in the whole record.
 #[derive(Debug, Clone)]
 pub struct Needle {
     finder: Finder<'static>,
@@ -298,8 +298,8 @@ impl Filter {
         !self.asks_for_records() && self.passes_texts(line)
     }
 
-    /// The filter for lines of one process that do not name it: what it asks of application and process id is decided now.
-    /// `None` when no such line passes.
+    /// The filter for lines of one process that do not name it: what it asks of application and process id is decided
+    /// now. `None` when no such line passes.
     pub fn of_process(&self, app: &str, pid: u32) -> Option<Self> {
         let pid = pid.to_string();
         let mut filter = self.clone();
@@ -330,7 +330,7 @@ impl Filter {
         self.passes_texts(record) && (!self.asks_for_parts() || self.passes_parts(record, parts, times))
     }
 
-    /// Whether texts are looked for in the whole record.
+    /// Whether texts are searched in the whole record.
     pub(crate) fn asks_for_texts(&self) -> bool {
         !(self.wanted.is_empty() && self.unwanted.is_empty())
     }

@@ -1,9 +1,9 @@
 //! Following live: what several processes log, merged by time, without being anybody's drain and without help by those
 //! processes.
 //!
-//! A [`Follow`] watches the rings of the sessions that it was given through ring followers, which store nothing anywhere.
-//! [`poll`](Follow::poll) copies what is new into private memory; [`take`](Follow::take) gives the records that are
-//! older than a small window to the caller, in order of time over all rings. A follower that is too slow misses
+//! A [`Follow`] watches the rings of the sessions that it was given through ring followers, which store nothing
+//! anywhere. [`poll`](Follow::poll) copies what is new into private memory; [`take`](Follow::take) gives the records
+//! that are older than a small window to the caller, in order of time over all rings. A follower that is too slow misses
 //! records, which are counted; the process never notices. What a ring says is checked before it is used, as in the
 //! drain: a ring that breaks a rule is given up and counted, and the others go on.
 //!
@@ -138,8 +138,8 @@ impl Follow {
             .map(|process| (process.id, process.view.path()))
     }
 
-    /// Sessions whose process has more rings than their view has: each has to be opened anew for [`Follow::extend`]. Only
-    /// sessions that an agent has shown can be so.
+    /// Sessions whose process has more rings than their view has: each has to be opened anew for [`Follow::extend`].
+    /// Only sessions that an agent has shown can be so.
     pub fn lacking_rings(&self) -> Vec<u64> {
         let lacking = self.sessions.iter().filter(|process| process.lacks_rings());
         lacking.map(|process| process.id).collect()
@@ -177,8 +177,8 @@ impl Follow {
         gone
     }
 
-    /// Records that were overwritten before they were seen. A few may be counted late: a ring's count is exact only while
-    /// its thread is outside of a call.
+    /// Records that were overwritten before they were seen. A few may be counted late: a ring's count is exact only
+    /// while its thread is outside of a call.
     pub fn missed(&self) -> u64 {
         self.sessions.iter().fold(self.missed_before, |sum, process| {
             sum.saturating_add(process.missed())
@@ -245,7 +245,7 @@ impl Follow {
             let Some(process) = self.sessions.get_mut(front.process) else {
                 break;
             };
-            // A run of one ring is taken without looking at the others.
+            // A run of one ring is taken without a check of the others.
             loop {
                 taken += 1;
                 let outcome =

@@ -9,10 +9,10 @@ use crate::part::{Pair, Part, Text};
 use crate::times::{Times, from_number};
 use logdrive_wire::Level;
 
-/// Pairs of a logfmt line among which time and level are looked for.
+/// Pairs of a logfmt line that are searched for time and level.
 const HEAD_PAIRS_MAX: usize = 8;
 
-/// Words behind the time among which a level is looked for.
+/// Words behind the time that are searched for a level.
 const LEVEL_WORDS_MAX: usize = 3;
 
 /// Form in which a record is written.

@@ -30,8 +30,8 @@ pub trait Sink {
     fn failed(&mut self, error: ReadError) -> Result<(), Self::Error>;
 }
 
-/// Gives all records to the sink in order of time. At equal times the order of the sources counts. Waits for sources that
-/// are pipes.
+/// Gives all records to the sink in order of time. At equal times the order of the sources counts. Waits for sources
+/// that are pipes.
 ///
 /// # Errors
 /// Those of the sink.
@@ -47,7 +47,7 @@ pub fn merge<S: Sink>(sources: &mut [Source], filter: &Filter, sink: &mut S) -> 
             continue;
         };
         let limit = heads.peek().map(|Reverse(head)| *head);
-        // Records of one log often follow each other: they are taken in a row, without looking at the others.
+        // Records of one log often follow each other: they are taken in a row, without a check of the others.
         let next = loop {
             let Some(entry) = next_of(source, filter, sink)? else {
                 break None;

@@ -79,7 +79,7 @@ impl Record {
                     }
                     at = pair.next;
                 }
-                // A word without a value says nothing that could be looked for.
+                // A word without a value has nothing to search for.
                 None => {
                     at = memchr::memchr(b' ', line.get(at..).unwrap_or(b""))
                         .map_or(line.len(), |word| at + word + 1)

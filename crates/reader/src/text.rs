@@ -7,7 +7,7 @@ use crate::pairs::{Style, is_key, read_last_of_span, read_pair, read_trailing_pa
 use crate::part::{Part, Text};
 use crate::record::{ProcessPart, Record};
 
-/// Words behind the level among which the place in the source is looked for: names of threads may have spaces.
+/// Words behind the level that are searched for the place in the source: names of threads may have spaces.
 const PLACE_WORDS_MAX: usize = 8;
 
 /// `main app::net net.rs:42 outer{id=1}: connected to 10.0.0.1 peer=7`

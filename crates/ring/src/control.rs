@@ -151,7 +151,7 @@ impl ControlEntry {
         self.control.load(Ordering::Relaxed)
     }
 
-    /// Switches the callsite, without a look at rules.
+    /// Switches the callsite, without a check of the rules.
     pub(crate) fn set_control(&self, control: u32) {
         // Relaxed: as above.
         self.control.store(control, Ordering::Relaxed);

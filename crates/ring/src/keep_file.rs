@@ -193,7 +193,7 @@ impl KeepFile {
         let (mapping, bytes) = (Arc::clone(&self.mapping), self.bytes);
         move |stop| {
             for at in (0..bytes).step_by(TOUCH_BYTES) {
-                // Relaxed: looked at again and again.
+                // Relaxed: read repeatedly.
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }

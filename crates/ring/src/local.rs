@@ -357,7 +357,7 @@ pub fn is_ending() -> bool {
 ///
 /// | offset | bytes | what |
 /// |---|---|---|
-/// | 0 | 1 | whether a call is under way: set it first, look at what it was, clear it last |
+/// | 0 | 1 | whether a call is under way: set it first, check its former value, clear it last |
 /// | 8 | 8 | where times come from: 0 the processor's counter, 1 `CLOCK_MONOTONIC`, 2 a word |
 /// | 16 | 8 | the address of that word |
 /// | 24 | 8 | position of the ring's producer |

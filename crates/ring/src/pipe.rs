@@ -2,7 +2,7 @@
 //! and a reader that sleeps until there is more.
 //!
 //! The log's own rings are polled, so that a log call never wakes a thread. A message has a reader that waits for it:
-//! here the reader says that it sleeps, and the writer looks at that word after each commit.
+//! here the reader says that it sleeps, and the writer checks that word after each commit.
 #![allow(unsafe_code)]
 
 use crate::drop_reason::FullPolicy;
@@ -254,7 +254,7 @@ impl Consumer {
     /// Wakes threads that sleep at the other ends of the rings, after [`Consumer::quarantine`].
     pub fn wake_all(&self) {
         let header = self.ring().header();
-        // Relaxed: both look at the state of the ring when they wake.
+        // Relaxed: both check the state of the ring when they wake.
         header.reader_asleep.store(0, Ordering::Relaxed);
         sys::futex_wake(&header.reader_asleep);
         // SYNC(space): as for `release`.

@@ -191,7 +191,7 @@ impl Producer {
         Admission::Granted
     }
 
-    /// The slow path of a reservation: looks at the consumer's position, parks where the policy says so, and
+    /// The slow path of a reservation: loads the consumer's position, parks where the policy says so, and
     /// sets a new limit. `alive` returns whether the session still has a drain. A detached producer drops without a
     /// count.
     #[cold]
@@ -234,7 +234,7 @@ impl Producer {
             self.hot.limit.store(0, Ordering::Relaxed);
             return Admission::Dropped;
         }
-        // Relaxed: our own word; who resets it from elsewhere raises a generation that we look at afterwards.
+        // Relaxed: our own word; a thread that resets it raises a generation, which we check afterwards.
         self.hot.limit.store(end.new_limit(), Ordering::Relaxed);
         if ring.has_unreported() {
             Admission::GapDue
@@ -243,7 +243,7 @@ impl Producer {
         }
     }
 
-    /// Counts a drop that happened without a look at the ring.
+    /// Counts a drop that happened without a check of the ring.
     pub(crate) fn count_drop(&self, reason: DropReason) -> bool {
         self.ring
             .as_ref()
@@ -341,7 +341,7 @@ impl End<'_> {
     /// Sleeps until the consumer has freed half of the ring, or the time is over.
     fn park(&self, length: usize, urgent: bool, timeout_ms: u32) {
         let header = self.ring.header();
-        // SYNC(space): a sequence read before the look at `consumed` cannot miss the wake that follows it.
+        // SYNC(space): a sequence read before the load of `consumed` cannot miss the wake that follows it.
         let sequence = header.space_sequence.load(Ordering::Acquire);
         // Relaxed: ordered by the fence below.
         header.waiting.store(1, Ordering::Relaxed);

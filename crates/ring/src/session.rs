@@ -1,5 +1,5 @@
-//! A session: all that one process shares. The process that logs has its writing handle, and whoever drains, looks at or
-//! recovers it has a reading handle of the same memory, which lies in a directory or in sealed memory files.
+//! A session: all that one process shares. The process that logs has its writing handle, and each process that drains,
+//! reads or recovers it has a reading handle of the same memory, which lies in a directory or in sealed memory files.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) mod hosted;

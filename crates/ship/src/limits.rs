@@ -125,13 +125,13 @@ pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 /// Bytes of a spool in all, unless configured otherwise.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
 
-/// Sessions whose spools are looked at: each start of a program that could not send makes one.
+/// Sessions whose spools are read: each start of a program that could not send makes one.
 pub const SPOOL_SESSIONS_MAX: usize = 4096;
 
 /// Bytes of the file that says whose a spool is: numbers and a name.
 pub const OWNER_BYTES_MAX: u64 = 1024;
 
-/// Members of an upstream: each is looked at for every choice.
+/// Members of an upstream: each is checked for every choice.
 pub const UPSTREAM_MEMBERS_MAX: usize = 1024;
 
 /// Time between two rounds in which an upstream maintains its connections.

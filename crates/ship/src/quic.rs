@@ -36,7 +36,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use window::InFlightWindow;
 
-/// Time between two looks at whether the server stops.
+/// Time between two checks for the end of the server.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;

@@ -36,7 +36,7 @@ pub struct Callsite {
     pub file: String,
     /// Module path.
     pub module: String,
-    /// Name that filters look at; empty means the module.
+    /// Name that filters match; empty means the module.
     pub target: String,
     /// The message, with placeholders.
     pub message: String,

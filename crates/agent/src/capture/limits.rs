@@ -31,10 +31,10 @@ pub const GATHER_US_MIN: u64 = 50;
 /// that a program prints in pieces stays one.
 pub const PARTIAL_MS: u64 = 200;
 
-/// Bytes at the front of a line that are looked at for a level: behind a long time stamp there is room for a name.
+/// Bytes at the front of a line that are searched for a level: behind a long time stamp there is room for a name.
 pub const HEAD_BYTES: usize = 64;
 
-/// Bytes that are looked at when they hold colours, which do not count.
+/// Bytes that are searched when they hold colours, which do not count.
 pub const HEAD_BYTES_COLOURED: usize = 160;
 
 /// Fields of a line of JSON; a record may have 255 values, and the message is one.

@@ -28,7 +28,7 @@ pub struct RecordOptions {
     pub level: Level,
     /// Lines below this level are left out, and counted as disabled.
     pub min_level: Level,
-    /// True if lines are looked at for a level and for fields.
+    /// True if lines are searched for a level and for fields.
     pub parse: bool,
     /// True if control sequences for terminals stay in the text.
     pub keep_ansi: bool,

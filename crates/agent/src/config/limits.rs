@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Sinks: each has a thread of its own, and a record's sinks are looked at one by one.
+/// Sinks: each has a thread of its own, and a record's sinks are checked one by one.
 pub const SINKS_MAX: usize = 16;
 
-/// Routes: all are looked at for every callsite that registers.
+/// Routes: all are checked for every callsite that registers.
 pub const ROUTES_MAX: usize = 256;
 
-/// Limits of users, limits of applications, recorders and level rules, of each at most so many: they are looked at for
+/// Limits of users, limits of applications, recorders and level rules, of each at most so many: they are checked for
 /// every process that joins.
 pub const RULES_MAX: usize = 256;
 
@@ -22,7 +22,7 @@ pub const MODULE_BYTES_MAX: usize = 256;
 /// Bytes of the directives of a level rule: what an environment variable takes with ease.
 pub const RULES_BYTES_MAX: usize = 4096;
 
-/// Directives of a level rule: a session has 256 rules, and some are for those who look at it.
+/// Directives of a level rule: a session has 256 rules, and some are left for tools.
 pub const LEVEL_RULES_MAX: usize = 128;
 
 /// Callsites that one recorder may be triggered by.

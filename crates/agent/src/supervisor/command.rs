@@ -1,4 +1,4 @@
-//! The command: looked for before anything is made for it, then started.
+//! The command: searched for before anything is made for it, then started.
 
 use super::error::CommandError;
 use rustix::fs::{Access, access};

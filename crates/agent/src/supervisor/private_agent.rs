@@ -260,7 +260,7 @@ impl AgentLoop {
     fn run(mut self) {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
-        // Relaxed: looked at again and again.
+        // Relaxed: read repeatedly.
         while !self.shared.stop.load(Ordering::Relaxed) {
             let timeout_ms = match (
                 !self.flush_waiters.is_urgent(),

@@ -71,7 +71,7 @@ impl Signals {
 
     /// Does what starts a process, in a thread that holds no more signals than we did at first: the process inherits
     /// that. A signal that comes in this very moment may find that thread: SIGCHLD is then lost, so whoever waits for
-    /// the process looks for its end once before; and a signal that ends processes ends this one.
+    /// the process checks for its end once before; and a signal that ends processes ends this one.
     pub(crate) fn start<T: Send>(&self, start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let in_thread = || {
             self.before.thread_set_mask()?;

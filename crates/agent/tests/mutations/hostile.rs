@@ -25,7 +25,7 @@ const SESSION_MUTATIONS: u64 = 50_000;
 /// Mutations between two looks of the agent.
 const ROUND: u64 = 128;
 /// The agent looks within this time, unless what was written keeps it from taking anything.
-const LOOK_PATIENCE: Duration = Duration::from_millis(50);
+const LOOK_TIMEOUT: Duration = Duration::from_millis(50);
 /// Rounds that the agent does not look at before the session is left: nothing can be taken of its rings.
 const UNSEEN_ROUNDS: u32 = 2;
 /// Between two looks at whether the agent has looked.
@@ -35,7 +35,7 @@ const RING_BYTES: u64 = 1 << 16;
 /// Connections that are left open while the agent finishes with their sessions.
 const GOODBYES: usize = 4;
 /// The agent answers within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Bytes of the header of a ring, and offsets in it, from `spec/ring.md`.
 const HEADER_BYTES: u64 = 4096;
@@ -206,7 +206,7 @@ fn receive(channel: &Channel) -> Option<(Message, Vec<File>)> {
             Ok(Received::Closed) => return None,
             Ok(Received::Cut) => panic!("a message was cut"),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                let came = channel.wait(PATIENCE).expect("no error");
+                let came = channel.wait(TIMEOUT).expect("no error");
                 assert!(came, "the agent does not answer");
             }
             Err(_) => return None,
@@ -231,7 +231,7 @@ struct Victim {
 impl Victim {
     fn join(socket: &Path) -> Self {
         loop {
-            let channel = Channel::connect(socket, PATIENCE).expect("a connection");
+            let channel = Channel::connect(socket, TIMEOUT).expect("a connection");
             let hello = Message::Hello(Hello {
                 app: "hostile".to_owned(),
                 ring_bytes: RING_BYTES,
@@ -324,7 +324,7 @@ impl Victim {
         let before = self.positions();
         let asked = Instant::now();
         while self.positions() == before {
-            if asked.elapsed() > LOOK_PATIENCE {
+            if asked.elapsed() > LOOK_TIMEOUT {
                 return false;
             }
             // tidy: allow(sleep): the pause of a look that has a deadline

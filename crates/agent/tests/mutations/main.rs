@@ -1,8 +1,9 @@
-//! A process that rewrites its session while the agent drains it: headers, lengths, positions, callsites, rules. The agent
-//! neither crashes nor hangs, says which rings it does not read any more, and serves others meanwhile.
+//! A process that rewrites its session while the agent drains it: headers, lengths, positions, callsites, rules. The
+//! agent neither crashes nor hangs, says which rings it does not read any more, and serves others meanwhile.
 //!
-//! Agent, hostile and honest process are processes of this program. `--mutations N` and `--seed S` say how long and which;
-//! `cargo xtask hostile` runs it with an address sanitizer, so that a read or write beyond an allocation ends the agent.
+//! Agent, hostile and honest process are processes of this program. `--mutations N` and `--seed S` say how long and
+//! which; `cargo xtask hostile` runs it with an address sanitizer, so that a read or write beyond an allocation ends
+//! the agent.
 #![forbid(unsafe_code)]
 
 mod hostile;
@@ -21,7 +22,7 @@ const NAME: &str = "a_process_that_rewrites_its_session_harms_nobody";
 /// Without `--mutations`: some seconds.
 const MUTATIONS: u64 = 300_000;
 /// The agent answers a question within this time, whatever the hostile process does.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Most memory of the agent's own after all mutations, in MiB; with the shadow memory of a sanitizer.
 const AGENT_MIB_MAX: u64 = 2048;
 /// Descriptors that the agent may have: sessions that it still waits for among them.
@@ -127,7 +128,7 @@ fn run(options: &Options) {
 /// Hostile processes, one after the other, until there were so many mutations.
 fn attack(options: &Options, dir: &Path, agent: &mut Process) -> Seen {
     let mut seen = Seen::default();
-    let mut client = Client::connect(&socket(dir), PATIENCE).expect("the agent listens");
+    let mut client = Client::connect(&socket(dir), TIMEOUT).expect("the agent listens");
     while seen.done.seen < options.mutations {
         let left = (options.mutations - seen.done.seen).min(hostile::MUTATIONS_MAX);
         let mut hostile = roles::start("hostile", dir, options.seed ^ seen.hostiles, left);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Messages that are pushed between two looks at the clock.
+/// Messages that are pushed between two readings of the clock.
 const PUSHED: u64 = 1_000;
 /// Timeout of a receiver for what is under way.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ impl Service for Listener {
     fn batch(&self, _: &Peer, _: u16, mut messages: Messages<'_>) -> Result<(), FrameError> {
         let mut count = 0;
         while let Some(message) = messages.next_message()? {
-            // Each is looked at, so that no transport is measured that does not bring it.
+            // Each is checked, so that no transport is measured that does not deliver it.
             count += u64::from(!message.is_empty());
         }
         self.came.fetch_add(count, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The directory beside a log where a program keeps its session when shared memory cannot be used.
 const BESIDE_LOG: &str = ".logdrive";
 
-/// Returns the directories in which sessions are looked for.
+/// Returns the directories in which sessions are searched.
 pub(super) fn run_dirs(args: &RunDirArgs) -> Result<Vec<PathBuf>, CliError> {
     if args.run_dir.is_empty() {
         return Ok(vec![default_run_dir(), PathBuf::from(BESIDE_LOG)]);

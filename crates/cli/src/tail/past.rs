@@ -21,7 +21,7 @@ const FILES_BEHIND: Duration = Duration::from_millis(450);
 /// Time for which a record is kept back for its order, and some: so long nothing that is past can be taken.
 const WINDOW: Duration = Duration::from_millis(60);
 
-/// Of a file to which many processes log, so many times the records are looked at when some of them are named.
+/// Factor of records that are read of a file to which many processes log, when some of them are named.
 const SHARED_FACTOR: usize = 20;
 
 /// Instead of a process: the lines of an agent name theirs.
@@ -93,7 +93,7 @@ impl Pasts {
                 continue;
             };
             let is_shared = !process.shared_files.is_empty();
-            // Where a part of those who log there was named, the others are left out; so more has to be looked at.
+            // Where a part of those who log there was named, the others are left out; so more has to be read.
             let is_partly = is_shared && !names.is_empty() && !names.contains(&process.app);
             let count = match is_partly {
                 true => self.count.saturating_mul(SHARED_FACTOR),

@@ -6,5 +6,5 @@ pub(super) const INTERVAL_NS_MIN: u64 = 100_000_000;
 /// Characters of what is typed.
 pub(super) const INPUT_CHARACTERS_MAX: usize = 200;
 
-/// Processes that are looked at in one go; an agent has as many connections.
+/// Processes that are read in one snapshot; an agent has as many connections.
 pub(super) const PROCESSES_MAX: usize = 4_096;

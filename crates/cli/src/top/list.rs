@@ -24,7 +24,7 @@ pub(super) trait Row {
 
     fn key(&self) -> Self::Key;
 
-    /// Texts that a filter is looked for in.
+    /// Texts that a filter searches.
     fn texts(&self) -> Vec<String>;
 
     fn compare(&self, other: &Self, by: Self::Sort) -> Ordering;

@@ -1,6 +1,6 @@
 //! `logdrive top`: programs while they log, on a screen that keys act upon.
 //!
-//! [`model`] says what is shown and what a key does, [`view`] draws it, [`input`] reads keys; none of them looks at a
+//! [`model`] says what is shown and what a key does, [`view`] draws it, [`input`] reads keys; none of them reads a
 //! session. [`source`] does that, and [`snapshot`] prints what there is without a screen.
 
 pub(crate) mod args;
@@ -67,7 +67,7 @@ struct Watch {
     screen: Screen,
     scroll: Scroll,
     palette: Paint,
-    /// When the sessions are looked at next.
+    /// Time of the next refresh of the sessions.
     look_at: Instant,
 }
 

@@ -121,13 +121,13 @@ pub(super) struct Model {
     pub(super) sites: List<SiteRow>,
     pub(super) message: Option<(Tone, String)>,
     pub(super) troubles: Vec<String>,
-    /// Places in which sessions are looked for, in words.
+    /// Places in which sessions are searched, in words.
     pub(super) places: Vec<String>,
     /// Rules that hold in the selected process.
     pub(super) rules: Vec<Rule>,
     /// Number of looks so far, and time of the last one.
     looks: (u64, u64),
-    /// Time of the last look at the callsites.
+    /// Time of the last refresh of the callsites.
     sites_at_ns: Option<u64>,
     span: usize,
     /// Whether the user has chosen the selected row.
@@ -154,7 +154,7 @@ impl Model {
         }
     }
 
-    /// Takes a look at all processes.
+    /// Takes a snapshot of all processes.
     pub(super) fn take(&mut self, sample: Sample) {
         self.troubles = sample.troubles;
         let (count, before_ns) = self.looks;
@@ -170,7 +170,7 @@ impl Model {
         }
     }
 
-    /// Takes a look at the callsites of a process, if that is the selected one.
+    /// Takes a snapshot of the callsites of a process, if that is the selected one.
     pub(super) fn take_sites(&mut self, session: &Path, at_ns: u64, sites: Sites) {
         if self.processes.key().is_none_or(|key| key != session) {
             return;
@@ -185,7 +185,7 @@ impl Model {
         self.keep_site_selection();
     }
 
-    /// Whether anything has been looked at.
+    /// Whether there is a snapshot.
     pub(super) fn has_looked(&self) -> bool {
         self.looks.0 > 0
     }
@@ -276,7 +276,7 @@ impl Model {
         match self.pane {
             Pane::Processes if self.processes.go(step) => {
                 self.forget_sites();
-                // The callsites of another process are looked for at once.
+                // The callsites of another process are read at once.
                 return Effect::Look;
             }
             Pane::Processes => {}

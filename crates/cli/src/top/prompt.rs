@@ -82,7 +82,7 @@ fn chosen(model: &Model) -> String {
     ))
 }
 
-/// The message; without one what could not be looked at, what holds for all changes, or what is chosen.
+/// The message; without one what could not be read, what holds for all changes, or what is chosen.
 fn said(model: &Model, width: usize, palette: Paint) -> Line<'static> {
     if let Some((tone, text)) = &model.message {
         return Line::styled(cut(&format!(" {text}"), width), palette.style(tone_style(*tone)));

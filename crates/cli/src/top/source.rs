@@ -37,7 +37,8 @@ pub(super) struct Source {
 impl Source {
     /// Sources that the arguments name.
     pub(super) fn new(args: &TopArgs) -> Result<Self, CliError> {
-        // Agents show sessions as descriptors. Where there may be no more, fewer can be looked at, which the screen says.
+        // Agents show sessions as descriptors. Where no more are allowed, fewer sessions are shown, which the screen
+        // says.
         raise_descriptor_limit();
         Ok(Self {
             finder: SessionFinder::going_on(&args.run_dir, &args.socket)?,

@@ -104,7 +104,7 @@ impl FollowedFile {
     }
 
     fn turn_over(&mut self) -> Result<(), CollectorError> {
-        // Between the two looks it may have been rotated once more: everything since is looked for.
+        // Between the two checks it may have been rotated once more: everything since is searched.
         if self.behind.is_empty() {
             let mut since = rotated_since(&self.path, self.position)
                 .map_err(|cause| CollectorError::read(&self.path, cause))?;

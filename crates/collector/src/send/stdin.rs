@@ -29,7 +29,7 @@ impl Stdin {
             tv_sec: 0,
             tv_nsec: 50_000_000,
         };
-        // So that acknowledgements and signals are looked at while nothing comes.
+        // So that acknowledgements and signals are handled while nothing comes.
         let is_ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait)).unwrap_or(0) > 0;
         if is_ready && !*has_ended {
             let held = rest.len();

@@ -21,7 +21,7 @@ pub(crate) type Notice = (Level, String);
 /// The state of one session's live control, as its drain knows it.
 #[derive(Debug, Default)]
 pub(crate) struct ControlMaintenance {
-    /// That of the rules that were last looked at.
+    /// That of the rules that were read last.
     sequence: u64,
     rules: Vec<Rule>,
     /// When the next rule ends; 0 for never.

@@ -22,7 +22,7 @@ pub(super) struct Selection {
     pub(super) sinks: u32,
     /// Those of them that have no room for it, as bits: they count it as dropped.
     pub(super) without: u32,
-    /// Level that the sinks look at; `None` for a record of a dump, which they take whatever its level.
+    /// Level that the sinks compare; `None` for a record of a dump, which they take whatever its level.
     pub(super) level: Option<Level>,
 }
 
@@ -169,7 +169,7 @@ impl Emitter {
         let is_given_up = move || match is_dead {
             // No process waits for the records of a dead one: they stay in the session when the disk does not answer.
             true => Instant::now() > deadline,
-            // Relaxed: looked at again and again.
+            // Relaxed: read repeatedly.
             false => stop.load(Ordering::Relaxed) && status.is_abandoned(),
         };
         let is_taken = sink.take_buffer(level.is_urgent(), &mut self.sequence, &is_given_up);

@@ -155,7 +155,7 @@ fn take_runs(
     let Collector { inputs, readers, .. } = collect;
     let mut number = readers[first].input;
     let owner = number;
-    // Out of its session, so that callsites can be looked at while it is written to.
+    // Out of its session, so that callsites can be read while it is written to.
     let mut recorder = match destination {
         Destination::Recorder => inputs.get_mut(number)?.as_mut()?.recorder.take(),
         Destination::Sink(_) => None,
@@ -195,7 +195,7 @@ fn take_runs(
         stop = match run.stop.take() {
             Some(why) => why,
             None if ticks <= until => Stop::Other,
-            // Quotas are looked at for one ring at a time.
+            // Quotas are checked for one ring at a time.
             None if single.is_some() && !input.quotas.is_empty() => Stop::Again,
             None => continue,
         };

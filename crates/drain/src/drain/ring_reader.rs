@@ -29,7 +29,7 @@ pub(crate) struct RingReader {
     last: Option<u64>,
     /// The record at the front; only valid when `time_ticks` is not [`NO_RECORD`].
     pub(crate) head: RecordHeader,
-    /// The time of the newest record that was looked at.
+    /// The time of the newest record that was parsed.
     newest_ticks: u64,
     pub(crate) thread_id: u64,
     pub(crate) thread_name: String,

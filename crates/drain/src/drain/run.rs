@@ -11,7 +11,7 @@ use logdrive_wire::Level;
 pub(crate) enum Stop {
     /// The next record is none for this destination.
     Other,
-    /// The next run needs another look at where it goes.
+    /// The next run needs its destinations determined again.
     Again,
     /// So much was taken that it is given back to its producer now.
     Enough,

@@ -37,7 +37,7 @@ pub(crate) struct SessionInput {
     pub(crate) quotas: Vec<usize>,
     /// Whether records were taken since callsite counts were reported.
     has_unreported_counts: Cell<bool>,
-    /// Records of unknown callsites since the last look at drops.
+    /// Records of unknown callsites since the last report of drops.
     unknown: u64,
 }
 

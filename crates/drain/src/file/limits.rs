@@ -9,7 +9,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 200;
 /// Rotations of one file within one second that still find a name; more are put off.
 pub(crate) const NUMBER_MAX: u32 = 9_999;
 
-/// Rotated files that one pass of the housekeeping looks at. What is left over is seen by the next
+/// Rotated files that one pass of the housekeeping checks. What is left over is seen by the next
 /// pass, and the newest files of a part are never older than the newest of the whole, so that a
 /// partial list removes nothing which a full one would keep.
 pub(crate) const LISTED_MAX: usize = 65_536;

@@ -178,7 +178,7 @@ impl LogFile {
         };
         match self.directory.lock(&file, &self.directory.path_of(name)) {
             Ok(true) => Ok(Some(file)),
-            // Another process looks whether this is a left-over; it removes the name if so.
+            // Another process checks whether this is a left-over; it removes the name if so.
             Ok(false) => Ok(None),
             Err(error) => {
                 // The returned error has the cause; the next open removes an empty left-over.

@@ -1,7 +1,7 @@
 //! Tidying behind a log file after each rotation and at open: left-overs of crashes go, rotated
 //! files are compressed, and those that the rules of retention name are removed.
 //!
-//! Every pass looks at the directory anew and needs no memory of the one before. So several
+//! Every pass reads the directory again and needs no state of the one before. So several
 //! processes may tidy one directory, and whatever a crash has cut short is taken up again.
 
 use std::collections::BTreeMap;

@@ -78,7 +78,7 @@ impl TidyThread {
 
 impl Drop for TidyThread {
     fn drop(&mut self) {
-        // Relaxed: the flag carries no data, and the thread looks at it again and again.
+        // Relaxed: the flag carries no data, and the thread reads it repeatedly.
         self.shared.stop.store(true, Ordering::Relaxed);
     }
 }

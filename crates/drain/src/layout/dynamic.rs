@@ -475,8 +475,8 @@ impl SpanTextCache {
     }
 }
 
-/// Writes spans with a separator between them. `put_one` gets the bytes of each, and whether it is the last one. A lenient
-/// writer ends before the first span that cannot be read.
+/// Writes spans with a separator between them. `put_one` gets the bytes of each, and whether it is the last one. A
+/// lenient writer ends before the first span that cannot be read.
 #[inline]
 fn put_each_span(
     spans: &[u8],
@@ -523,8 +523,8 @@ fn split_span(spans: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     spans.split_at_checked(offset).ok_or(Malformed)
 }
 
-/// `name{key=value}`, or `{"name":"name","key":value}`. A lenient writer leaves fields out from the first on that cannot be
-/// read.
+/// `name{key=value}`, or `{"name":"name","key":value}`. A lenient writer leaves fields out from the first on that
+/// cannot be read.
 fn put_span(
     span: &[u8],
     style: FieldStyle,
@@ -610,7 +610,7 @@ fn spans_as_text(spans: &[u8], lenient: bool) -> Result<Vec<u8>, Malformed> {
             put_span(span, FieldStyle::Text, lenient, bytes, at)
         })
     };
-    // A reader that stops early is not an overflow: the error is looked at behind it.
+    // A reader that stops early is not an overflow: the error is checked afterwards.
     let text = grow(spans.len() * 2, |bytes| write(bytes).unwrap_or(0));
     match text.is_empty() {
         true => write(&mut []).map(|_| text),

@@ -22,7 +22,7 @@ pub enum Escape {
     Raw,
 }
 
-/// Classes of bytes that [`special`] looks for.
+/// Classes of bytes that [`special`] finds.
 const TEXT: u8 = 0;
 const QUOTED: u8 = 1;
 const BARE: u8 = 2;

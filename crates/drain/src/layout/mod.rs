@@ -206,8 +206,8 @@ impl Layout {
         self.compile_as(site, &self.process, false)
     }
 
-    /// The same for a callsite of another process, whose lines name it: `app[pid]/thread` in text, keys `app` and `pid` in
-    /// JSON and logfmt. A pattern names what it asks for.
+    /// The same for a callsite of another process, whose lines name it: `app[pid]/thread` in text, keys `app` and
+    /// `pid` in JSON and logfmt. A pattern names what it asks for.
     ///
     /// ```
     /// use logdrive_drain::layout::{Layout, ProcessInfo, Style};
@@ -306,7 +306,7 @@ impl Layout {
         if self.put_line(plan, steps, record, &mut bytes, 0).is_err() {
             (steps, outcome) = (&plan.broken, Outcome::Malformed);
         }
-        // More steps make a longer line: look for the most that fit.
+        // More steps make a longer line: search for the most that fit.
         let (mut fitting, mut most) = (0, steps.steps.len());
         while fitting < most {
             let middle = (fitting + most).div_ceil(2);

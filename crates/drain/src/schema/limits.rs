@@ -29,7 +29,7 @@ pub const SYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=DAY
 /// Bytes before a file is rotated: a smaller file would be rotated for each output buffer.
 pub const ROTATE_BYTES: RangeInclusive<u64> = 64 << 10..=16 << 40;
 
-/// Time before a file is rotated: names tell seconds, and files by the second help nobody.
+/// Time before a file is rotated: names have seconds, and a file for each second is useless.
 pub const ROTATE_EVERY: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(366 * 86_400);
 
@@ -52,7 +52,7 @@ pub const SPOOL_BYTES: RangeInclusive<u64> = 16 << 20..=1 << 46;
 /// Failures in a row that open a circuit breaker.
 pub const BREAKER_FAILURES: RangeInclusive<u64> = 1..=1_000;
 
-/// Time that a circuit breaker stays open: shorter is none, and after an hour somebody has looked at it.
+/// Time that a circuit breaker stays open: shorter is none, and after an hour an operator knows of the failure.
 pub const BREAKER_OPEN: RangeInclusive<Duration> = Duration::from_millis(10)..=HOUR;
 
 /// Results in a row that change the state of a circuit breaker or of a health check.

@@ -15,7 +15,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Digits behind the point of a size that are looked at.
+/// Digits behind the point of a size that count.
 const FRACTION_DIGITS_MAX: usize = 9;
 
 /// Reads a size: `64 MiB`, `1.5GB`, `1000 B`.

@@ -82,7 +82,7 @@ pub enum Value {
     Number(u64),
     /// A time.
     Time(Duration),
-    /// Text that is not looked at here.
+    /// Text that is not parsed here.
     Text(String),
     /// A path.
     Path(PathBuf),

@@ -198,7 +198,7 @@ impl SinkBuffer {
         }
     }
 
-    /// Lays out records of one ring, up to a time, without looking at anything else: for the only sink that takes them.
+    /// Lays out records of one ring, up to a time, without any other check: for the only sink that takes them.
     /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out, or that
     /// others take.
     pub(crate) fn take_run(&mut self, reader: &mut RingReader, run: &mut Run<'_>) {

@@ -21,7 +21,7 @@ pub(super) const RETRY_MS: (u64, u64) = (10, 1_000);
 /// Interval in which the thread of the connection reports counts and rings, in milliseconds.
 pub(super) const REPORT_MS: u64 = 1_000;
 
-/// Interval in which a caller who waits for the agent looks whether anything moves, in milliseconds.
+/// Interval in which a caller that waits for the agent checks for progress, in milliseconds.
 pub(super) const PROGRESS_MS: u64 = 50;
 
 /// Waiting ends when nothing has moved for this long, in milliseconds.

@@ -1,4 +1,4 @@
-//! Connections to the members of a group, and the thread that looks after them.
+//! Connections to the members of a group, and the thread that maintains them.
 
 use super::member_sender::CachedSender;
 use crate::{Client, Sender};
@@ -351,7 +351,7 @@ impl PoolState {
 }
 
 impl Upstream {
-    /// Starts one without members, with a thread that looks after them.
+    /// Starts one without members, with a thread that maintains connections.
     ///
     /// # Errors
     /// Fails when an option is out of bounds, or the thread cannot be started.

@@ -79,7 +79,7 @@ pub(super) struct OpenedRings {
     list: Mutex<Vec<Arc<Ring>>>,
     /// Length of `list`.
     count: AtomicU32,
-    /// Number of ring files that were looked at; those that could not be opened are not in the list.
+    /// Number of ring files that were tried; those that could not be opened are not in the list.
     files_seen: AtomicU32,
 }
 
@@ -111,7 +111,7 @@ impl OpenedRings {
 }
 
 impl SessionReader {
-    /// Opens a session in a directory for looking at it and switching its callsites, alive or dead. The session may be
+    /// Opens a session in a directory for reading it and switching its callsites, alive or dead. The session may be
     /// this process's own; its lock stays.
     ///
     /// # Errors
@@ -373,7 +373,7 @@ impl SessionReader {
 
     fn open_new_rings(&self) {
         let count = self.ring_total();
-        // Relaxed: only the drain looks for rings.
+        // Relaxed: only the drain opens rings.
         let seen = self.rings.files_seen.load(Ordering::Relaxed);
         if count > seen {
             let (found, _) = self.rings_in(seen..count);

@@ -223,7 +223,7 @@ impl SessionWriter {
         &self.buffers
     }
 
-    /// The memory of the flight recorder, to look at and to ask things of; `None` where nothing is kept.
+    /// The memory of the flight recorder, for reading and requests; `None` where nothing is kept.
     pub fn keep(&self) -> Option<&KeepFile> {
         self.keep.as_ref().map(|keep| &keep.seen)
     }

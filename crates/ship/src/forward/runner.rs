@@ -17,7 +17,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time that the thread waits for acknowledgements before it looks for new batches.
+/// Time that the thread waits for acknowledgements before it checks for new batches.
 const ACK_WAIT: Duration = Duration::from_millis(2);
 
 /// The members that records may go to, and the one of the connection.
@@ -503,7 +503,7 @@ impl Runner {
         let sleeps = |inner: &mut ForwardQueue| {
             (!with_queue || inner.queue.is_empty()) && !inner.ends && !inner.members_changed
         };
-        // The loop looks at everything again.
+        // The loop checks everything again.
         let _ = self.shared.work.wait_timeout_while(inner, timeout, sleeps);
     }
 }

@@ -156,7 +156,8 @@ pub(crate) trait Link: Send {
         None
     }
 
-    /// Returns whether [`Link::receive`] itself looks for a while before it sleeps, without a system call for each look.
+    /// Returns whether [`Link::receive`] itself spins for a while before it sleeps, without a system call for each
+    /// check.
     fn spins(&self) -> bool {
         false
     }

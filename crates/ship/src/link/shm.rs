@@ -119,7 +119,7 @@ impl ShmLink {
                 return Ok(true);
             }
             if !Self::is_peer_alive(&self.channel) {
-                // What it committed before it ended has just been looked for.
+                // Bytes that it committed before it ended have just been checked for.
                 return Ok(true);
             }
             if start.elapsed() >= timeout {
@@ -251,7 +251,7 @@ impl Drop for ShmLink {
         self.incoming.quarantine();
         self.incoming.wake_all();
         if let Some(ring) = self.outgoing.ring() {
-            // And a reader that sleeps looks at the channel.
+            // And a reader that sleeps checks the channel.
             Consumer::new(Arc::clone(ring)).wake_all();
         }
     }

@@ -76,7 +76,7 @@ impl Endpoint {
                 }
                 tokio::spawn(serve_connection(incoming, Arc::clone(shared)));
             }
-            // The tasks of streams look at the same flag, and say goodbye.
+            // The tasks of streams check the same flag, and send a goodbye.
             tokio::time::sleep(STOP_CHECK_INTERVAL + STOP_CHECK_INTERVAL / 2).await;
             endpoint.close(VarInt::from_u32(Reason::Ending as u32), b"ending");
             // A peer that is gone is not waited for.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Time between two looks at whether the server stops.
+/// Time between two checks for the end of the server.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Serves a connection whose rings come over this channel, in a thread of its own.

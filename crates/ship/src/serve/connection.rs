@@ -204,7 +204,7 @@ impl ServerConnection {
         Ok(true)
     }
 
-    /// While several requests are under way the next ones are due at any time: looks for a while before it sleeps.
+    /// While several requests are under way the next ones are due at any time: spins for a while before it sleeps.
     fn busy_poll(&mut self, buffer: &mut Buffer, space_bytes: usize) -> Option<Received> {
         // The rest of a long frame comes without it.
         let polls = self.is_busy && self.session.input.len() <= MOVED_BYTES_MAX;

@@ -1,5 +1,5 @@
-//! Threads for busy connections: each waits for one of them alone, in the receive itself, so that a request and its response
-//! cost no look at all the others. A connection that falls silent goes back to its poller.
+//! Threads for busy connections: each waits for one of them alone, in the receive itself, so that a request and its
+//! response cost no check of all the others. A connection that falls silent goes back to its poller.
 
 use super::ServerState;
 use super::connection::{Buffer, ServerConnection};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Time that a connection may be silent before it goes back, and between two looks at whether the server stops.
+/// Time that a connection may be silent before it goes back, and between two checks for the end of the server.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time that a peer gets at the end to take what is left for it.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);

@@ -63,9 +63,9 @@ impl Inbox {
         None
     }
 
-    /// Makes the poller look at its inbox and at whether the server stops.
+    /// Makes the poller check its inbox and the end of the server.
     pub(super) fn wake(&self) {
-        // The poller looks at least once in a sweep interval, so that a failure costs no more than that.
+        // The poller checks them at least once in a sweep interval, so that a failure costs no more than that.
         let _ = self.waker.wake();
     }
 

@@ -31,7 +31,7 @@ pub struct Threads {
     /// Default: 0.
     pub pool: usize,
     /// Threads that a poller gives connections of `unix://` and `tcp://` to while one of them is all that talks: a
-    /// request and its response then cost no look at the others. Not with a pool, nor where pollers spin. Default: 2.
+    /// request and its response then cost no check of the others. Not with a pool, nor where pollers spin. Default: 2.
     pub dedicated: usize,
 }
 

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Token of the first listener; tokens of connections are smaller, that of the waker is larger.
 const LISTENERS: usize = usize::MAX - 1024;
-/// Time between two looks at deadlines.
+/// Time between two checks of deadlines.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Connections that are accepted before others get their turn.
 const ACCEPTS_MAX: usize = 64;
@@ -33,7 +33,7 @@ const ACCEPTS_MAX: usize = 64;
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The same for one peer.
 const PEER_CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
-/// Receives from the connection that was active last, between two looks at all of them, while a poller spins.
+/// Receives from the connection that was active last, between two polls of all of them, while a poller spins.
 const SPIN_RECEIVES_MAX: usize = 32;
 
 /// Events in a row of one connection and no other, from where on it gets a dedicated thread: enough that a connection

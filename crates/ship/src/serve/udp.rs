@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFERS: usize = 8;
 /// Buffers of one receive where each holds one datagram.
 const BUFFERS_SINGLE: usize = quinn_udp::BATCH_SIZE;
-/// Time between two looks at deadlines.
+/// Time between two checks of deadlines.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Socket {

@@ -1,7 +1,7 @@
 //! Frames that are taken where they lie in a ring: messages and requests are handed over without a copy, and replies are
 //! written straight into the other ring.
 //!
-//! The peer can change a byte between two looks at it. So a header, and each length, is copied, checked, and then only
+//! The peer can change a byte between two reads of it. So a header, and each length, is copied, checked, and then only
 //! the copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection,
 //! as it does where the bytes are copied first.
 

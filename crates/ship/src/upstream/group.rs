@@ -242,7 +242,7 @@ impl Group {
         })
     }
 
-    /// Picks the member to use next, for a key where the policy looks at it, and none of `except`. The caller reports
+    /// Picks the member to use next, for a key where the policy uses it, and none of `except`. The caller reports
     /// the outcome: [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: no member can be used now.
     pub fn pick(&mut self, key: u64, now_ns: u64, except: &[MemberId]) -> Option<MemberId> {
         let index = self

@@ -22,7 +22,7 @@ pub(super) struct CallsiteFiles {
     control: OnceLock<Entries<ControlEntry>>,
     counts: OnceLock<Entries<CallsiteCounts>>,
     table: OnceLock<File>,
-    /// Set when the table has an entry that cannot be read: what lies behind it is never looked at again.
+    /// Set when the table has an entry that cannot be read: what lies behind it is never read again.
     table_damaged: AtomicBool,
 }
 
@@ -91,8 +91,8 @@ impl CallsiteFiles {
         (found, offset + used)
     }
 
-    /// Reads the part of the table that the file has. Read and not mapped: reading makes no pages that the process has not
-    /// made.
+    /// Reads the part of the table that the file has. Read and not mapped: reading makes no pages that the process has
+    /// not made.
     fn read_table(&self, from: usize, to: usize, memory: &SessionMemory) -> Result<Vec<u8>, RingError> {
         let file = self.table(memory)?;
         let io = |action| move |cause| RingError::io(action, memory.path().join("callsites"), cause);
@@ -167,8 +167,8 @@ impl<T> Entries<T> {
     }
 
     fn entry(&self, id: u32) -> Option<&T> {
-        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as long as
-        // `self`. The entries of both kinds are atomics in all of their fields.
+        // SAFETY: the entry lies inside of the mapping, which is as long as the file was, is aligned, and lives as
+        // long as `self`. The entries of both kinds are atomics in all of their fields.
         ((id as usize) < self.count).then(|| unsafe { &*self.mapping.base().cast::<T>().add(id as usize) })
     }
 }

@@ -60,7 +60,7 @@ impl RingPool {
     }
 
     /// Waits for a ring of an ended thread. After many have ended, their rings will be free as soon as the drain has
-    /// looked at them: that is worth a short wait, because memory for a ring of every short thread is not.
+    /// drained them: that is worth a short wait, because memory for a ring of every short thread is not.
     pub(super) fn wait_for_ended(&self, take: impl Fn() -> Option<Arc<Ring>>) -> Option<Arc<Ring>> {
         for _ in 0..FREE_RING_ATTEMPTS {
             let ended = |rings: &Rings| {
