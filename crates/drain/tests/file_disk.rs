@@ -538,6 +538,26 @@ fn the_newest_rotated_file_stays_plain_until_the_next_one_where_that_is_asked_fo
     );
 }
 
+#[cfg(feature = "zstd")]
+#[test]
+fn a_rotated_file_that_stays_plain_counts_as_bytes_once_it_is_compressed() {
+    let (dir, mut options) = temporary();
+    options.compress = logdrive_drain::file::Compress::Zstd;
+    options.delay_compress = true;
+    options.keep_bytes = Some(200);
+    let rotated = |number: u32| format!("app.2020-01-01T00-00-00Z.{number}.log");
+    for number in 1..4 {
+        fs::write(dir.path().join(rotated(number)), "a line\n".repeat(100)).expect("written");
+    }
+    let file = open(&options);
+    settle(&file);
+    let zst = |number: u32| format!("{}.zst", rotated(number));
+    assert_eq!(
+        names(dir.path()),
+        [zst(1), zst(2), rotated(3), "app.log".to_owned()]
+    );
+}
+
 #[test]
 fn only_files_of_our_own_names_are_ever_removed() {
     let (dir, mut options) = temporary();

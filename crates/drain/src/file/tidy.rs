@@ -62,6 +62,9 @@ impl Tidy {
             without_bytes.keep_bytes = None;
         }
         self.retain(&mut listing, &without_bytes, now_unix_s);
+        if self.options.delay_compress {
+            leave_newest_plain(&mut listing);
+        }
         if compresses && self.compress_all(&mut listing, stop) && self.options.keep_bytes.is_some() {
             self.retain(&mut listing, &self.options, now_unix_s);
         }
@@ -121,12 +124,9 @@ impl Tidy {
         }
     }
 
-    /// Compresses what is plain, oldest first, perhaps without the newest; whether it came to the end of the list.
+    /// Compresses what is plain, oldest first; whether it came to the end of the list.
     fn compress_all(&self, listing: &mut Listing, stop: &AtomicBool) -> bool {
-        listing.retain(|_, files| !files.is_empty());
-        let delayed = usize::from(self.options.delay_compress);
-        let count = listing.len().saturating_sub(delayed);
-        for files in listing.values_mut().take(count) {
+        for files in listing.values_mut() {
             let Some(plain) = files.iter().position(|found| found.form == Form::Plain) else {
                 continue;
             };
@@ -198,5 +198,17 @@ impl Tidy {
 
     fn failed(&self, doing: FileOperation, name: &str, cause: io::Error) -> FileError {
         FileError::io(doing, self.names.dir.join(name), cause)
+    }
+}
+
+/// Takes the newest file out of the listing where it is plain: it is neither compressed nor counted as bytes before the
+/// next one comes.
+fn leave_newest_plain(listing: &mut Listing) {
+    listing.retain(|_, files| !files.is_empty());
+    let is_plain = |found: &Found| matches!(found.form, Form::Plain | Form::Temporary);
+    if let Some(newest) = listing.last_entry()
+        && newest.get().iter().all(is_plain)
+    {
+        newest.remove();
     }
 }
