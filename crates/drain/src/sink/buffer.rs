@@ -371,6 +371,13 @@ impl SinkBuffer {
         }
     }
 
+    /// Gives a buffer that an earlier drain has filled to the I/O thread; it is one of the sink's when it comes back.
+    pub(crate) fn hand_over_earlier(&mut self, mut buffer: Buffer) {
+        buffer.mark_ready();
+        self.buffer_count += 1;
+        self.send(IoRequest::Write { buffer, sync: false });
+    }
+
     /// Gets a buffer to fill. `false`: there is none, and the policy is to drop records of this level. Waits for
     /// the I/O thread where the policy is to hold back, until `stop` says no.
     pub(crate) fn take_buffer(&mut self, urgent: bool, sequence: &mut u64, stop: &dyn Fn() -> bool) -> bool {

@@ -8,7 +8,7 @@ use crate::layout::ProcessInfo;
 use crate::limits::BUFFERS_PER_SINK_MIN;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
-use crate::sink::writer::{DeferredFile, IoRequest, OpenCheck, Output, Writer};
+use crate::sink::writer::{DeferredFile, OpenCheck, Output, Writer};
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, FileLocation};
@@ -142,10 +142,9 @@ impl SinkStarter {
         options.layout.color = false;
         options.min_level = sink.min_level;
         options.overflow = overflow;
-        let sink_buffer = self.start(index, &options, output, spare)?;
-        for (mut buffer, _) in unwritten {
-            buffer.mark_ready();
-            sink_buffer.send(IoRequest::Write { buffer, sync: false });
+        let mut sink_buffer = self.start(index, &options, output, spare)?;
+        for (buffer, _) in unwritten {
+            sink_buffer.hand_over_earlier(buffer);
         }
         Ok(sink_buffer)
     }
@@ -181,5 +180,68 @@ impl SinkStarter {
             spare.push(buffer);
         }
         Ok(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::Disk;
+    use crate::internal_notices::InternalNotices;
+    use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionWriter};
+    use logdrive_testkit::wait_until;
+    use logdrive_wire::Level;
+    use std::time::{Duration, Instant};
+
+    /// With no buffer free at its start, a sink took itself for one that is behind, and waited for full buffers.
+    #[test]
+    fn a_sink_whose_buffers_were_all_left_unwritten_flushes_in_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("shop.log");
+        let (session, _) = SessionWriter::create(&SessionOptions {
+            app: "shop".to_owned(),
+            run_dirs: vec![dir.path().join("run")],
+            ring_bytes: 1 << 16,
+            config: Vec::new(),
+            sink_count: 1,
+            buffers_per_sink: 2,
+            buffer_bytes: BUFFER_BYTES_MIN,
+            keep_bytes: 0,
+        })
+        .expect("a session");
+        let buffers = session.buffers();
+        for (mut buffer, sequence) in buffers.take_all(0).expect("buffers").into_iter().zip(1..) {
+            buffer.start_filling(sequence);
+            buffer.space()[..8].copy_from_slice(b"earlier\n");
+            buffer.grow(8, 1);
+            buffer.mark_ready();
+        }
+        let starter = SinkStarter {
+            buffers: Arc::clone(buffers),
+            storage: Arc::new(Disk),
+            status: Arc::new(BackendStatus::new(1)),
+            process: process_info("shop"),
+        };
+        let sink = RecoverableSink {
+            file: Some(FileOptions::new(&log)),
+            ..RecoverableSink::default()
+        };
+        let mut sink = starter.adopt(0, &sink, Overflow::Drop).expect("a sink");
+        let mut sequence = buffers.last_sequence();
+        wait_until("both buffers are written", || {
+            sink.take_buffer(false, &mut sequence, &|| true)
+        });
+        assert_eq!(std::fs::read(&log).expect("the log"), b"earlier\nearlier\n");
+
+        let mut sinks = [sink];
+        let notices = InternalNotices::new(&sinks);
+        let [sink] = &mut sinks;
+        assert!(notices.notice(sink, 0, Level::Info, "later"));
+        let now = Instant::now();
+        sink.note(1);
+        buffers.publish(1);
+        sink.committed(now);
+        assert!(!sink.wants_flush(now));
+        assert!(sink.wants_flush(now + Duration::from_secs(1)));
     }
 }
