@@ -637,3 +637,38 @@ fn frames_that_break_the_rules_in_shared_memory_end_the_connection_with_their_re
         assert_eq!(host.0.wait_for_leave(), Reason::Done);
     }
 }
+
+#[test]
+fn a_hello_that_comes_slowly_in_shared_memory_is_late() {
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.timeouts.handshake = Duration::from_millis(300);
+    let server = start(&servers, "shm", &host);
+    let (_channel, mut writer, reader) = raw_rings(&servers.path("shm"));
+    let mut slow = Hello::new(Role::Client);
+    slow.app = "x".repeat(200);
+    let mut bytes = Vec::new();
+    Header::new(Kind::Hello, 0).put(&[&slow.encode()], true, &mut bytes);
+    for piece in bytes.chunks(8) {
+        assert!(writer.push(&[piece], &|| true));
+        std::thread::park_timeout(Duration::from_millis(20));
+        if server.stats().ended_for(Reason::Handshake) > 0 {
+            break;
+        }
+    }
+    assert_eq!(goodbye_in(&reader), Reason::Handshake);
+    check(&servers, &server);
+}
+
+#[test]
+fn a_server_that_stops_does_not_wait_for_rings() {
+    let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    let server = start(&servers, "shm", &host);
+    let _silent = Channel::connect(&servers.path("shm"), DEADLINE).expect("connected");
+    wait_for_stats(&server, "it is accepted", |stats| stats.accepted == 1);
+    let stats = server.stop();
+    assert_eq!(
+        (stats.connections, stats.ended_for(Reason::Ending)),
+        (0, 1),
+        "{stats:?}"
+    );
+}

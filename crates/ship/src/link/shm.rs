@@ -259,14 +259,21 @@ impl Drop for ShmLink {
 
 impl ShmLink {
     /// Waits for the rings of a connection that was accepted, and checks them. Only the same user's, or root's, are
-    /// taken: memory that another user can write is not worth the risk.
-    pub(crate) fn join(channel: Channel, options: &Options) -> io::Result<Self> {
+    /// taken: memory that another user can write is not worth the risk. Waits no longer once `ends` says so.
+    pub(crate) fn join(channel: Channel, options: &Options, ends: impl Fn() -> bool) -> io::Result<Self> {
         let uid = channel.peer()?.uid;
         if uid != 0 && uid != logdrive_ring::user_id() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user"));
         }
-        if !channel.wait(options.timeouts.handshake)? {
-            return Err(io::ErrorKind::TimedOut.into());
+        let start = Instant::now();
+        loop {
+            let left = options.timeouts.handshake.saturating_sub(start.elapsed());
+            if channel.wait(left.min(LIVENESS_INTERVAL))? {
+                break;
+            }
+            if left.is_zero() || ends() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
         let mut bytes = [0; 64];
         let mut descriptors = Vec::new();

@@ -150,17 +150,16 @@ async fn exchange(
             Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
             Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
             Err(_) => {
-                let now = Instant::now();
-                let ends = session
-                    .silent(shared, now)
-                    .or_else(|| session.overdue(shared, now));
-                ends.map_or(Ok(()), Err)?;
+                session.expired(shared, Instant::now()).map_or(Ok(()), Err)?;
                 continue;
             }
         };
         session.last_received = Instant::now();
         let fed = feed(session, received, shared, &mut out)?;
-        session.overdue(shared, Instant::now()).map_or(Ok(()), Err)?;
+        // A hello that comes slowly is late, too.
+        let expired = session.expired(shared, session.last_received);
+        let ends = expired.filter(|_| fed.close_reason.is_none());
+        ends.map_or(Ok(()), Err)?;
         if !has_full_window && session.server.has_delivered() {
             has_full_window = true;
             connection.set_receive_window(WINDOW_BYTES);

@@ -19,11 +19,12 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
     let theirs = Arc::clone(shared);
     let started = shared.threads.spawn("logdrive-shm-peer", move || {
-        match ShmLink::join(channel, &theirs.options) {
+        match ShmLink::join(channel, &theirs.options, || theirs.stops()) {
             Ok(link) => serve(link, peer, &theirs),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 theirs.connection_closed(Reason::Forbidden, true);
             }
+            Err(_) if theirs.stops() => theirs.connection_closed(Reason::Ending, true),
             Err(_) => theirs.connection_closed(Reason::Handshake, true),
         }
     });
@@ -83,6 +84,10 @@ fn exchange(
         if let Some(reason) = fed.close_reason {
             // Its goodbye has been sent.
             return Ok(reason);
+        }
+        // A hello that comes slowly is late, too.
+        if let Some(reason) = session.silent(shared, session.last_received) {
+            return Err(reason);
         }
     }
 }

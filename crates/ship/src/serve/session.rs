@@ -102,6 +102,11 @@ impl ServedSession {
         (!self.input.is_empty() && is_over).then_some(reason)
     }
 
+    /// Reason to end the connection for: silence, or a frame that does not come whole in time.
+    pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+        self.silent(shared, now).or_else(|| self.overdue(shared, now))
+    }
+
     /// Gives back what was counted; the connection is closed.
     pub(crate) fn closed(&mut self, reason: Reason, shared: &ServerState) {
         shared.memory.release(&mut self.memory);
