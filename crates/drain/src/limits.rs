@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Bytes of one output buffer. One `write` of this size costs the kernel as much as its bytes; smaller ones cost more.
 pub const BUFFER_BYTES: usize = 1 << 20;
 
-/// Output buffers of one sink: one is filled, one is written, the rest rides out a pause of the disk.
+/// Output buffers of one sink: one is filled, one is written, the rest absorbs a pause of the disk.
 pub const BUFFERS_PER_SINK: usize = 8;
 
 /// With one buffer, nothing could be filled while it is written.

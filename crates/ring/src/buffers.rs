@@ -509,7 +509,7 @@ impl Buffers {
         }
     }
 
-    /// Counts a failed write; code 0 says that all is well again.
+    /// Counts a failed write; code 0 means that writes succeed again.
     pub fn note_error(&self, sink: usize, code: u64) {
         let words = self.sink(sink);
         if code != 0 {

@@ -68,8 +68,8 @@ pub(crate) struct SendArgs {
     /// (the first); it stays as long as it takes records [default: round_robin]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     pub(crate) policy: Option<Policy>,
-    /// How often to look whether each is well, such as 5s: one that is ill is not tried, and what goes to a backup goes back
-    /// to one that is well again [default: never]
+    /// Interval of health checks, such as 5s: an unhealthy collector is not tried, and records go back from a backup
+    /// to one that is healthy again [default: no checks]
     #[arg(long, value_name = "TIME", value_parser = |text: &str| within(text, &HEALTH_EVERY))]
     pub(crate) health_every: Option<Duration>,
     /// How long a connection may take to be made [default: 5s]

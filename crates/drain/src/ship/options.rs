@@ -23,7 +23,7 @@ pub struct ShipOptions {
     /// Address where it listens; with several, whichever can be reached, by weight, and backups when no other can be.
     /// At most 16.
     pub to: Vec<MemberOptions>,
-    /// Which of several is used, when one is given up for a while, and whether looks at them find out who is ill.
+    /// Choice among several collectors, circuit breaker and health checks.
     /// Default: in turn, never and no.
     pub group: GroupOptions,
     /// Certificates, limits and times of the connection.
@@ -81,7 +81,7 @@ rows! { ShipOptions {
         .live()
         .scope(FILE),
     /// Collectors that are used while none of the others can be. With `health_every`, records go back to the others
-    /// once one of them is well again.
+    /// once one of them is healthy again.
     backup: [|ship| shown(ship, true), by_hand] => Row::of(Kind::Tables(ADDRESSES))
         .unset("there are none", "[\"tls://spare.example.org:7140\"]")
         .live()
@@ -113,12 +113,12 @@ rows! { ShipOptions {
             Ok(())
         }
     ] => Row::of(Kind::Time(limits::HEALTH_EVERY)).off(),
-    /// Health checks that have to fail, in a row, before a collector is taken for ill.
+    /// Health checks that have to fail, in a row, before a collector counts as unhealthy.
     health_failures: [
         |ship| ship.group.health.map(|health| health.failures).to_value(),
         |ship, value| health_field(value, ship.group.health.as_mut().map(|health| &mut health.failures))
     ] => Row::of(Kind::Count(limits::BREAKER_COUNT)).unset("2", "2"),
-    /// Health checks that have to succeed, in a row, before it is taken for well again.
+    /// Health checks that have to succeed, in a row, before it counts as healthy again.
     health_successes: [
         |ship| ship.group.health.map(|health| health.successes).to_value(),
         |ship, value| health_field(value, ship.group.health.as_mut().map(|health| &mut health.successes))

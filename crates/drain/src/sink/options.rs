@@ -145,9 +145,9 @@ crate::options! {
         pub flush_every: Duration => Row::of(Kind::Time(limits::FLUSH_EVERY)).live().scope(FILE | PROGRAM),
         /// A record of this level or above is handed to the kernel, or sent, at once.
         pub flush_level: Level => Row::of(Kind::Level).live().scope(FILE | PROGRAM),
-        /// Moment at which the disk is told to keep what was written (fdatasync); a time is at most once in it.
+        /// When written lines are flushed to the disk (fdatasync); with a time, at most once in that time.
         pub sync: Sync => Row::of(Kind::Time(limits::SYNC_EVERY)).words(SYNCS).scope(FILE | PROGRAM),
-        /// Output buffers of 1 MiB, for each file: they ride out a pause of the disk, and what was sent stays in them
+        /// Output buffers of 1 MiB, for each file: they absorb a pause of the disk, and what was sent stays in them
         /// until it is acknowledged. A sink that comes by a reload gets at most as many as any had at the start, or 8.
         pub buffers: Option<usize> => Row::of(Kind::Count(limits::BUFFERS))
             .unset("8", "8")

@@ -32,8 +32,8 @@ pub struct ForwardOptions {
     pub members: Vec<MemberOptions>,
     /// Which address is used where there are several; with [`Policy::Manual`](crate::upstream::Policy::Manual) the first
     /// that is no backup. Its circuit breaker never opens by default: pauses between attempts
-    /// grow as it is. With looks at members ([`GroupOptions::health`]) one that is ill is not tried, and records go back
-    /// from a backup to a main member that is found well again. Default: in turn, without looks.
+    /// grow as it is. With health checks ([`GroupOptions::health`]) an unhealthy member is not tried, and records go back
+    /// from a backup to a main member that is healthy again. Default: in turn, without health checks.
     pub group: GroupOptions,
     /// Tries again also where a failure does not pass by itself, such as a certificate that is refused: for programs that
     /// run on whatever happens to their logs. Default: no, it ends.
