@@ -48,7 +48,9 @@ pub enum BackendError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// A session that has no file to be recovered into.
-    #[error("the session logged to no file: name one to recover it into, or remove the session")]
+    /// A session that has no file to be recovered into, or describes none that can be read.
+    #[error(
+        "the session logged to no file that is known: name one to recover it into, or remove the session"
+    )]
     NoFile,
 }

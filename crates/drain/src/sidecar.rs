@@ -39,9 +39,18 @@ impl Sidecar {
     /// its last sidecar stopped.
     ///
     /// # Errors
-    /// When another process drains the session, it is damaged, a log cannot be opened, or a thread cannot be started.
+    /// When another process drains the session, it is damaged, it describes no log that can be read, a log cannot be opened,
+    /// or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let mut adopted = AdoptedSession::new(SessionReader::open_for_drain(path)?)?;
+        if adopted
+            .sinks
+            .iter()
+            .all(|sink| sink.file.is_none() && sink.ship.is_none())
+        {
+            // All its records would be discarded, such as with an option of a later version.
+            return Err(BackendError::NoFile);
+        }
         let session = Arc::clone(&adopted.session);
         // It lives, which its lock shows, so that the number is still its own.
         let process = Process::of(session.header().identity().pid).filter(|_| session.is_alive());
@@ -97,5 +106,36 @@ impl Sidecar {
             true => Stopped::Complete,
             false => Stopped::LeftForRecovery,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionWriter};
+
+    fn start(file: &str) -> Result<Sidecar, BackendError> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("shop.log");
+        let (session, _) = SessionWriter::create(&SessionOptions {
+            app: "shop".to_owned(),
+            run_dirs: vec![dir.path().join("run")],
+            ring_bytes: 1 << 16,
+            config: format!("[sink]\nlayout = text\n[file]\npath = {}\n{file}", log.display()).into_bytes(),
+            sink_count: 1,
+            buffers_per_sink: 2,
+            buffer_bytes: BUFFER_BYTES_MIN,
+            keep_bytes: 0,
+        })
+        .expect("a session");
+        Sidecar::start(session.path(), &SidecarOptions::default())
+    }
+
+    #[test]
+    fn a_session_whose_log_cannot_be_read_is_refused_and_not_discarded() {
+        let sidecar = start("rotate_bytes = 65536\n").expect("a sidecar");
+        assert_eq!(sidecar.finish(true), Stopped::Complete);
+        let refused = start("option_of_a_later_version = yes\n");
+        assert!(matches!(refused, Err(BackendError::NoFile)), "{refused:?}");
     }
 }
