@@ -3,11 +3,13 @@
 use super::compression::with_decompressed;
 use super::service::{Job, Peer, ReplyBuffer, Service};
 use crate::frame::{
-    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, next_frame,
+    FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, PartialEnd,
+    next_frame,
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
 use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
 use logdrive_ring::InPlace;
+use std::cell::Cell;
 
 /// Answer in place of a reply that the peer does not accept.
 pub(super) const TOO_LONG: &str = "the reply is longer than what is accepted";
@@ -224,16 +226,33 @@ impl Server {
             self.has_delivered = true;
             return service.batch(&self.peer, partial.stream, Messages::new(all, partial.left));
         }
-        let whole = Messages::whole(rest, partial.left);
-        if whole.left() == 0 {
+        if rest.is_empty() {
             return Ok(());
         }
+        // More than `rest` can have: nothing was noted.
+        let unknown = PartialEnd {
+            bytes: usize::MAX,
+            messages: 0,
+        };
+        let remainder = Cell::new(unknown);
+        let messages = Messages::partial(rest, partial.left, &remainder);
+        service.batch(&self.peer, partial.stream, messages.clone())?;
+        if remainder.get() == unknown {
+            // The bytes end with the last message of the batch, or the service did not read all of them.
+            remainder.set(PartialEnd {
+                bytes: 0,
+                messages: 0,
+            });
+            let mut messages = messages;
+            while messages.next_message()?.is_some() {}
+        }
+        let remainder = remainder.get();
         self.partial = Some(PartialBatch {
-            left_bytes: partial.left_bytes - whole.bytes(),
-            left: partial.left - whole.left(),
+            left_bytes: partial.left_bytes - (rest.len() - remainder.bytes),
+            left: remainder.messages,
             ..partial
         });
-        service.batch(&self.peer, partial.stream, whole)
+        Ok(())
     }
 
     /// Acknowledges what came since the last time; over datagrams the caller says when.
