@@ -1,4 +1,4 @@
-//! An agent in a process of its own: this program in another [role](crate::role). It ends when its input does.
+//! An agent in a process of its own: this program in another [role]. It ends when its input does.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
