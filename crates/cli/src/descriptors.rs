@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Raises the limit as far as it goes: the usual one is for programs that might still use `select`.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, the callers do with fewer.
+    // If it cannot be raised, the callers do with fewer.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {

@@ -250,7 +250,7 @@ fn cycle_of(dir: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
     if plan.recoverer_dies {
         kill_a_recoverer(&session.path, plan, totals)?;
     }
-    // Where the recoverer that was killed had removed the session file, nothing is left to recover: the file goes last.
+    // The session file is removed last: without it nothing is left to recover.
     if session.path.join("session").exists() {
         let recovered = logdrive::recover(&session.path, None)?;
         totals.recovered += recovered.records;

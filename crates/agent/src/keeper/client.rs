@@ -281,7 +281,7 @@ fn spawn(command: &KeeperCommand, socket: &Path) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // What ends the agent from a terminal is not meant for the keeper.
+        // A signal from the terminal that ends the agent is not meant for the keeper.
         .process_group(0)
         .spawn()
 }

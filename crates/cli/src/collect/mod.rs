@@ -78,7 +78,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
         if is_live && counts != before {
             let per_s = (counts.records - before.records) as f64 / TURN.as_secs_f64();
             let stats = server.stats();
-            // Where it cannot be shown, the log still grows.
+            // If it cannot be shown, the log still grows.
             let _ = write!(
                 io::stderr(),
                 "\r\x1b[K{} records, {per_s:.0}/s, {} connections, {} refused ",

@@ -89,7 +89,7 @@ fn check(args: &CheckArgs, color: ColorChoice) -> Result<bool, CliError> {
             out.push_str(&format!(
                 "{count} problem{plural}: an agent would refuse this configuration\n"
             ));
-            // Where errors cannot be printed, the exit status reports the failure.
+            // If errors cannot be printed, the exit status reports the failure.
             let _ = std::io::stderr().write_all(out.as_bytes());
             Ok(false)
         }

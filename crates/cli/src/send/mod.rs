@@ -134,7 +134,7 @@ impl SendControl for Control<'_> {
     }
 
     fn progress(&mut self, state: &ForwardState) {
-        // Where it cannot be shown, the exit status says it.
+        // If it cannot be shown, the exit status reports it.
         let show = |text: &str| drop(write!(io::stderr(), "\r\x1b[K{text}"));
         if state.failure != self.failure {
             self.failure.clone_from(&state.failure);
