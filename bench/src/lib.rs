@@ -22,6 +22,7 @@ pub mod quic;
 #[cfg(feature = "workloads")]
 pub mod role;
 pub mod subjects;
+pub mod told_drops;
 #[cfg(feature = "workloads")]
 pub mod usage;
 pub mod warm;

@@ -3,6 +3,7 @@ package logdrive
 import (
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
@@ -15,11 +16,34 @@ type fieldContext struct {
 	prefix string
 	// target replaces the package, if set.
 	target string
+	// nested has names whose parts nest in lines of JSON.
+	nested bool
 	fields []wire.Field
 	values []byte
 }
 
-var root = &fieldContext{}
+// name is the name of a field with a key in a group.
+func (c *fieldContext) name(prefix, key string) string {
+	return cleanName(prefix + c.part(key))
+}
+
+// nestedEscapes escape what has a meaning in names that nest.
+var nestedEscapes = strings.NewReplacer(".", `\.`, `\`, `\\`)
+
+// part is a key as a part of a name. Where names nest, a point in it is escaped, and an empty one is a single backslash.
+func (c *fieldContext) part(key string) string {
+	switch {
+	case !c.nested:
+		return key
+	case key == "":
+		return `\`
+	case !strings.ContainsAny(key, `.\`):
+		return key
+	}
+	return nestedEscapes.Replace(key)
+}
+
+var root, nestedRoot = &fieldContext{}, &fieldContext{nested: true}
 
 // seeds gives each list of names its seed.
 var seeds = struct {
@@ -66,32 +90,45 @@ func (c *fieldContext) with(fields []Field) *fieldContext {
 	}
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
-	made := &fieldContext{prefix: c.prefix, target: c.target}
+	made := &fieldContext{prefix: c.prefix, target: c.target, nested: c.nested}
 	made.fields = append(made.fields, c.fields...)
 	made.values = append(made.values, c.values...)
 	prefix := c.prefix
 	var prefixes []string
-	for _, field := range scratch.resolve(fields) {
+	for _, field := range scratch.resolve(fields, c.nested) {
 		switch field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key() + "."
+			prefix += c.part(field.key()) + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			if len(made.fields) == wire.FieldsMax || len(made.values)+int(field.num) > contextBytesMax && field.kind().HasLength() {
-				continue
+			if field.kind().HasLength() && field.num > uint64(wire.RecordBytesMax) {
+				text := cutMarked(field.text(), wire.RecordBytesMax)
+				field.ptr, field.num = unsafe.Pointer(unsafe.StringData(text)), uint64(len(text))
 			}
-			made.fields = append(made.fields, wire.Field{Name: cleanName(prefix + field.key()), Kind: field.kind()})
+			made.fields = append(made.fields, wire.Field{Name: c.name(prefix, field.key()), Kind: field.kind()})
 			made.values = field.value().Encode(made.values)
 		}
 	}
-	made.seed = seedOf(made.target, made.prefix, made.fields)
+	made.seed = made.newSeed()
 	return made
 }
 
-// contextBytesMax bounds what a context adds to each record. A field that does not fit is left out.
-const contextBytesMax = 4096
+// contextBytesMax and contextFieldsMax bound what a context adds to each record of the fast path. With more, records carry
+// their keys, and are cut where they are too long.
+const (
+	contextBytesMax  = 4096
+	contextFieldsMax = wire.FieldsMax / 2
+)
+
+// newSeed is the seed of the context's names.
+func (c *fieldContext) newSeed() uintptr {
+	if len(c.values) > contextBytesMax || len(c.fields) > contextFieldsMax {
+		return crowded
+	}
+	return seedOf(c.target, c.prefix, c.fields)
+}
 
 // group returns a context whose further fields lie in a group.
 func (c *fieldContext) group(name string) *fieldContext {
@@ -99,8 +136,8 @@ func (c *fieldContext) group(name string) *fieldContext {
 		return c
 	}
 	made := *c
-	made.prefix = c.prefix + strings.Clone(name) + "."
-	made.seed = seedOf(made.target, made.prefix, made.fields)
+	made.prefix = c.prefix + c.part(strings.Clone(name)) + "."
+	made.seed = made.newSeed()
 	return &made
 }
 
@@ -108,7 +145,7 @@ func (c *fieldContext) group(name string) *fieldContext {
 func (c *fieldContext) aim(target string) *fieldContext {
 	made := *c
 	made.target = cleanName(strings.Clone(target))
-	made.seed = seedOf(made.target, made.prefix, made.fields)
+	made.seed = made.newSeed()
 	return &made
 }
 

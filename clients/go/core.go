@@ -1,12 +1,17 @@
 package logdrive
 
 import (
+	gocontext "context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
+	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
 // States of a core.
@@ -16,6 +21,8 @@ const (
 	stateText
 	// stateClosed: calls are only counted.
 	stateClosed
+	// stateNop: calls do nothing.
+	stateNop
 )
 
 // core is the state that all loggers of one session share.
@@ -26,9 +33,10 @@ type core struct {
 	// processor's counter.
 	coarse     *uint64
 	hasCounter bool
-	recordMax  int
 	policy     ring.Policy
-	state      atomic.Int32
+	// nested is set when lines are JSON as of package slog.
+	nested bool
+	state  atomic.Int32
 	// abandoned is set when no drain is left: no drain makes room any more.
 	abandoned atomic.Bool
 	filter    atomic.Pointer[filter]
@@ -36,6 +44,14 @@ type core struct {
 	drain     drain
 	text      *textLog
 	closing   sync.Mutex
+	// fromContext is that of the options.
+	fromContext func(gocontext.Context) []Field
+	// fallback is where records go without a drain; outageTold is set when it has been told of one that was lost.
+	fallback   io.Writer
+	outageTold atomic.Bool
+	// final holds the numbers of a session that was closed; counting is held while they are taken.
+	final    *Stats
+	counting sync.Mutex
 }
 
 // drain is the process that takes records out of the rings: a sidecar or an agent.
@@ -60,13 +76,30 @@ func Start(options Options) (*Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &core{policy: options.Full.policy()}
+	var wrong []error
+	if text := os.Getenv("LOGDRIVE"); text != "" {
+		parsed, wrong = readFilter(text, parsed)
+		options.Level = text
+	}
+	c := &core{policy: options.Full.policy(), fallback: options.Fallback, fromContext: options.FromContext}
 	c.sites.slots.Store(newSlots(256))
 	c.filter.Store(parsed)
 	if err := c.start(&options); err != nil {
 		return nil, err
 	}
-	return &Logger{core: c, context: root}, nil
+	logger := &Logger{core: c, context: c.root()}
+	for _, problem := range wrong {
+		logger.logAt(0, wire.LevelWarn, fmt.Sprintf("LOGDRIVE: %v; this part is left out", problem), nil)
+	}
+	return logger, nil
+}
+
+// root is the context without fields.
+func (c *core) root() *fieldContext {
+	if c.nested {
+		return nestedRoot
+	}
+	return root
 }
 
 // errNoDrain is returned when neither an agent nor a sidecar can drain the session.
@@ -98,7 +131,7 @@ func (c *core) start(options *Options) error {
 	}
 	c.text = newTextLog(options.Fallback, c)
 	c.state.Store(stateText)
-	c.text.reportOnce(errors.Join(problems...))
+	c.text.say("logdrive: records go here as text", errors.Join(problems...))
 	return nil
 }
 
@@ -109,7 +142,6 @@ func (c *core) use(session *ring.Session, options *Options) error {
 		return err
 	}
 	c.session = session
-	c.recordMax = session.RecordBytesMax()
 	c.hasCounter = ring.HasCounter() && !options.CoarseClock
 	if options.CoarseClock {
 		c.coarse = session.CoarseTicks()
@@ -125,12 +157,25 @@ func (c *core) notice(format string, args ...any) {
 	}
 	// In a goroutine of its own: the caller may hold the lock of a registration.
 	go func() {
-		logger := &Logger{core: c, context: root}
+		logger := &Logger{core: c, context: c.root()}
 		logger.logAt(0, noticeLevel, text, nil)
 	}()
 }
 
+// reportOutage says that no drain can be started, once in the life of the logger: in the log, which has the line when a
+// drain is back, and where records go when there is none.
+func (c *core) reportOutage(err error) {
+	if c.outageTold.Swap(true) {
+		return
+	}
+	c.notice("the drain of this log could not be started: %v; it is tried again, and rings keep what they have room for", err)
+	newTextLog(c.fallback, c).say("logdrive: nothing drains the log; records wait in their rings, and are dropped when these are full", err)
+}
+
 func (c *core) enabled(level Level) bool {
+	if c.state.Load() == stateNop {
+		return false
+	}
 	if c.state.Load() == stateRunning && c.session.HasRules() {
 		// Rules may switch single callsites on; their control words say which.
 		return true
@@ -151,6 +196,9 @@ func (c *core) setLevel(directives string) error {
 	defer c.sites.lock.Unlock()
 	var problem error
 	for _, site := range c.sites.all {
+		if site.wrapper {
+			continue
+		}
 		site.entry.Control.SetBase(parsed.base(&site.encoded))
 		if err := c.session.Settle(site.entry, site.shape); err != nil {
 			problem = err
@@ -169,16 +217,27 @@ func (c *core) flush(durable bool) error {
 func (c *core) close() error {
 	c.closing.Lock()
 	defer c.closing.Unlock()
-	if c.state.Load() != stateRunning {
+	switch c.state.Load() {
+	case stateRunning:
+	case stateNop:
+		return nil
+	default:
 		c.state.Store(stateClosed)
 		return nil
 	}
-	c.reportTallies()
+	c.sites.lock.Lock()
 	c.state.Store(stateClosed)
 	// With an empty table, calls take the slow path, which checks the state.
 	c.sites.slots.Store(newSlots(2))
+	c.sites.lock.Unlock()
 	c.session.EndRings()
-	return c.drain.stop()
+	c.reportTallies()
+	err := c.drain.stop()
+	final := c.stats()
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	c.final = &final
+	return errors.Join(err, c.session.Release())
 }
 
 func (c *core) stats() Stats {
@@ -186,9 +245,19 @@ func (c *core) stats() Stats {
 	if c.session == nil {
 		return stats
 	}
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	if c.final != nil {
+		stats = *c.final
+		stats.Dropped, stats.Late = maps.Clone(stats.Dropped), c.late.Load()
+		return stats
+	}
 	c.reportTallies()
 	c.sites.lock.Lock()
 	for _, site := range c.sites.all {
+		if site.wrapper {
+			continue
+		}
 		stats.SampledOut += site.entry.Counts.SampledOut()
 	}
 	c.sites.lock.Unlock()
@@ -196,6 +265,15 @@ func (c *core) stats() Stats {
 	stats.Disabled = found.Disabled
 	stats.Records, stats.Cut, stats.PendingBytes = found.Records, found.Cut, found.Pending
 	stats.Rings, stats.Callsites = found.Rings, found.Callsites
+	for _, sink := range found.Sinks {
+		dropped := map[string]uint64{}
+		for reason, count := range sink.Dropped {
+			if count != 0 {
+				dropped[ring.SinkDropText[reason]] = count
+			}
+		}
+		stats.Sinks = append(stats.Sinks, SinkStats{sink.Written, sink.WrittenBytes, dropped, sink.Errors})
+	}
 	for reason, count := range found.Dropped {
 		if count != 0 {
 			stats.Dropped[ring.DropReason(reason).Text()] = count
@@ -236,5 +314,21 @@ func Init(app string) (*Logger, error) {
 // SetDefault sets the logger of the package's functions.
 func SetDefault(logger *Logger) { std.Store(logger) }
 
-// Default returns the logger of the package's functions; nil before Init and SetDefault.
-func Default() *Logger { return std.Load() }
+// Default returns the logger of the package's functions; one that does nothing before Init and SetDefault.
+func Default() *Logger {
+	if logger := std.Load(); logger != nil {
+		return logger
+	}
+	return nop
+}
+
+var nop = Nop()
+
+// Nop returns a logger that does nothing: for libraries whose user gives none, and for tests.
+func Nop() *Logger {
+	c := &core{}
+	c.sites.slots.Store(newSlots(2))
+	c.filter.Store(&filter{all: levelOff})
+	c.state.Store(stateNop)
+	return &Logger{core: c, context: root}
+}

@@ -36,9 +36,14 @@ const crashGoroutines = 4
 // crash logs from some goroutines, says after each call on standard output what has been committed, and ends in the
 // way that is asked for; it is killed from outside otherwise.
 func crash(how string) {
+	if how == "run-as" {
+		logAsBoth()
+	}
+	// Every other program has rings that are replaced by larger ones.
+	ringBytes := 1 << (16 + 4*(os.Getpid()%2))
 	logger, err := Start(Options{
 		App: "crash", Path: os.Getenv("LOGDRIVE_GO_PATH"), RunDir: os.Getenv("LOGDRIVE_GO_RUN"),
-		Level: "trace", Full: FullBlock, RingBytes: 1 << 16,
+		Level: "trace", Full: FullBlock, RingBytes: ringBytes,
 	})
 	if err != nil {
 		fmt.Println("error", err)
@@ -52,6 +57,15 @@ func crash(how string) {
 			os.Exit(3)
 		}
 		os.Exit(0)
+	}
+	if how == "exec" {
+		restart(logger)
+	}
+	if how == "serve" {
+		serve(logger)
+	}
+	if how == "setuid" {
+		becomeNobody(logger)
 	}
 	var group sync.WaitGroup
 	for number := range crashGoroutines {
@@ -142,14 +156,17 @@ func checkEnd(t *testing.T, path, how string) {
 }
 
 // killSidecar kills the child of a process.
-func killSidecar(t *testing.T, pid int) {
+func killSidecar(t *testing.T, pid int) { signalChildren(t, pid, syscall.SIGKILL) }
+
+// signalChildren sends a signal to the processes that a process has started.
+func signalChildren(t *testing.T, pid int, signal syscall.Signal) {
 	t.Helper()
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task)
 		for _, word := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(word); err == nil {
-				_ = syscall.Kill(child, syscall.SIGKILL)
+				_ = syscall.Kill(child, signal)
 			}
 		}
 	}

@@ -17,13 +17,14 @@
 // The drain is the program `logdrive`. With LOGDRIVE_AGENT, or [Options.Agent], an agent drains the session; else the
 // module starts `logdrive` as its sidecar, from LOGDRIVE_BIN, [Options.Bin] or PATH. The sidecar outlives the program, so
 // that a crash loses nothing that a call had written. Where both are killed at once, the session stays in
-// /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. Where there is
+// /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. In a container the
+// sidecar ends with process 1: call [Logger.Close] or [Logger.EndOnSignals], and set [Options.RunDir] to a volume. Where there is
 // no such program, the package reports that once, and writes records to standard error through [log/slog.TextHandler].
 //
 // # Package slog, package log
 //
 // [Logger.Slog] and [NewHandler] are for package log/slog, [Logger.Writer] for package log and anything that prints
-// lines. The module clients/go/quicgo traces quic-go.
+// lines. With the layout [JSON] lines are those of [slog.JSONHandler]. The module clients/go/quicgo traces quic-go.
 //
 // # What a call costs
 //
@@ -39,7 +40,6 @@
 //
 // # Limits
 //
-// Rings are for Linux; elsewhere the package compiles, and records go to standard error as text. What a session has mapped
-// stays mapped when it is closed, because calls that come late may still look at it: a program should have one, and not
-// one for each of its tasks.
+// Rings are for Linux; elsewhere the package compiles, and records go to standard error as text. A logger that is closed
+// gives memory and descriptors back; some megabytes of addresses stay, because calls that come late may look there.
 package logdrive

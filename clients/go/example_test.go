@@ -34,6 +34,9 @@ func exampleLog() (*logdrive.Logger, func()) {
 		}
 		text, _ := os.ReadFile(path)
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+			if strings.Contains(line, "the session is in ") {
+				continue // Where the directory is on a disk, the log says so.
+			}
 			level, _, _ := strings.Cut(line[strings.Index(line, "level="):], " ")
 			fmt.Println(level, line[strings.Index(line, "msg="):])
 		}

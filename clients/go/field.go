@@ -40,6 +40,7 @@ const (
 	kindError
 	kindStringer
 	kindAny
+	kindJSON
 	kindGroup
 	kindOpen
 	kindClose
@@ -223,6 +224,24 @@ func Any(key string, value any) Field {
 	case []Field:
 		return Group(key, value...)
 	}
+	return anyField(key, value)
+}
+
+// Object is a field with the JSON of a value, such as a struct or a map, in every layout. The call renders it, and only if
+// the record is kept.
+func Object(key string, value any) Field {
+	if value == nil {
+		return number(key, wire.None, 0)
+	}
+	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
+	return pointer(key, kindJSON, words[1], uint64(uintptr(words[0])))
+}
+
+// Slice is a field with the JSON of a slice, as [Object].
+func Slice[T any](key string, values []T) Field { return Object(key, values) }
+
+// anyField is a field whose value is rendered by the call.
+func anyField(key string, value any) Field {
 	words := (*[2]unsafe.Pointer)(unsafe.Pointer(&value))
 	return pointer(key, kindAny, words[1], uint64(uintptr(words[0])))
 }

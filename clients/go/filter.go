@@ -2,6 +2,8 @@ package logdrive
 
 import (
 	"fmt"
+	"log/slog"
+	"math"
 	"sort"
 	"strings"
 
@@ -34,6 +36,36 @@ func (l Level) String() string {
 	return "off"
 }
 
+// ParseLevel reads the name of a level, in letters of any case: trace, debug, info, warn, error, fatal or off.
+func ParseLevel(name string) (Level, error) {
+	level, ok := levelNamed(name)
+	if !ok {
+		return 0, fmt.Errorf("%q is not a level%s: one of trace, debug, info, warn, error, fatal, off", name, hint(name))
+	}
+	return level, nil
+}
+
+// MarshalText returns the level's name, for configurations, flags and JSON.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalText reads what [ParseLevel] reads.
+func (l *Level) UnmarshalText(text []byte) error {
+	level, err := ParseLevel(string(text))
+	if err != nil {
+		return err
+	}
+	*l = level
+	return nil
+}
+
+// Level returns the level of package log/slog, so that a Level is a [log/slog.Leveler].
+func (l Level) Level() slog.Level {
+	if l > LevelFatal {
+		return slog.Level(math.MaxInt)
+	}
+	return slogLevel(wire.Level(l))
+}
+
 // filter is the process's own choice of levels: one for all callsites, and others for packages. Rules of live control
 // take precedence.
 type filter struct {
@@ -48,7 +80,20 @@ type target struct {
 
 // parseFilter reads directives such as "info,example.com/shop/net=trace".
 func parseFilter(text string) (*filter, error) {
-	parsed := &filter{all: LevelDebug}
+	parsed, wrong := readFilter(text, &filter{all: LevelDebug})
+	if len(wrong) > 0 {
+		return nil, wrong[0]
+	}
+	return parsed, nil
+}
+
+// readFilter reads directives, without those that cannot be read, which it returns: a program must start, whatever a
+// variable of the environment says. Where no level for all is left, that of otherwise holds; where nothing is left, all
+// of it.
+func readFilter(text string, otherwise *filter) (*filter, []error) {
+	parsed := &filter{all: otherwise.all}
+	var wrong []error
+	count := 0
 	for _, directive := range strings.Split(text, ",") {
 		directive = strings.TrimSpace(directive)
 		if directive == "" {
@@ -58,20 +103,38 @@ func parseFilter(text string) (*filter, error) {
 		if !named {
 			level = name
 		}
-		found, ok := levelNamed(strings.TrimSpace(level))
+		level = strings.TrimSpace(level)
+		found, ok := levelNamed(level)
 		if !ok {
-			return nil, fmt.Errorf("%q is not a level: one of trace, debug, info, warn, error, fatal, off", level)
+			wrong = append(wrong, fmt.Errorf("cannot read the level %q%s: one of trace, debug, info, warn, error, fatal, off",
+				level, hint(level)))
+			continue
 		}
+		count++
 		if named {
 			parsed.targets = append(parsed.targets, target{strings.TrimSpace(name), found})
 		} else {
 			parsed.all = found
 		}
 	}
+	if count == 0 && len(wrong) > 0 {
+		return otherwise, wrong
+	}
 	sort.SliceStable(parsed.targets, func(a, b int) bool {
 		return len(parsed.targets[a].name) > len(parsed.targets[b].name)
 	})
-	return parsed, nil
+	return parsed, wrong
+}
+
+// hint names the level that a word may mean: the beginning of that level, or that level and more.
+func hint(word string) string {
+	word = strings.ToLower(word)
+	for _, level := range append(levelNames[:], "off") {
+		if len(word) >= 2 && (strings.HasPrefix(level, word[:min(len(word), 3)]) || strings.HasPrefix(word, level)) {
+			return ", which may mean " + level
+		}
+	}
+	return ""
 }
 
 func levelNamed(name string) (Level, bool) {

@@ -21,7 +21,7 @@ func FuzzEncode(f *testing.F) {
 			Int8(key, int8(number)), Uint16(key, uint16(number)), Int32(key, int32(number)), Duration(key, time.Duration(number))}
 		scratch := scratches.Get().(*scratch)
 		defer scratch.free()
-		plain := scratch.resolve(fields)
+		plain := scratch.resolve(fields, false)
 		var described wire.Callsite
 		made := &site{}
 		made.take(plain, root, &described)

@@ -1,3 +1,3 @@
 module github.com/logdrive/logdrive/clients/go
 
-go 1.24
+go 1.22

@@ -98,7 +98,8 @@ func (l *Logger) Enabled(level Level) bool { return l.core.enabled(level) }
 // five seconds.
 func (l *Logger) Flush() error { return l.core.flush(false) }
 
-// Sync does what Flush does, and waits until the files are on disk (fsync).
+// Sync does what Flush does, and waits until the files are on disk (fsync), with those that were rotated since, and their
+// names. It also returns an error where something since the last answer may not be on disk; the log says what.
 func (l *Logger) Sync() error { return l.core.flush(true) }
 
 // Close writes the remaining records and ends the session. Call it once, at the end of main; later records are counted

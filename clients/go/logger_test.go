@@ -274,6 +274,24 @@ func TestDebugIsOnUnlessSaidOtherwise(t *testing.T) {
 	}
 }
 
+func TestAPartOfTheVariableThatCannotBeReadIsToldAndTheRestHolds(t *testing.T) {
+	for _, text := range []string{"infoo,net=trace", "5", "net=debgu"} {
+		dir := t.TempDir()
+		t.Setenv("LOGDRIVE", text)
+		t.Setenv("LOGDRIVE_AGENT", "")
+		path := filepath.Join(dir, "test.log")
+		logger, err := Start(Options{App: "go test", Path: path, RunDir: filepath.Join(dir, "run"), Level: "warn", Bin: program(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logger.Info("hidden by the level of the options")
+		found := closed(t, logger, path)
+		if len(found) != 1 || !strings.Contains(found[0], "LOGDRIVE: cannot read the level") {
+			t.Errorf("%s: %q", text, found)
+		}
+	}
+}
+
 func TestAnErrorOfTheLogEndsTheStart(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -332,20 +350,28 @@ func TestCallsAfterCloseAreCounted(t *testing.T) {
 // signalSidecar sends a signal to the process that drains a logger's session.
 func signalSidecar(t *testing.T, logger *Logger, signal syscall.Signal) {
 	t.Helper()
+	pid := sidecarOf(logger)
+	if pid == 0 {
+		t.Fatal("the sidecar is not found")
+	}
+	if err := syscall.Kill(pid, signal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sidecarOf is the process that drains a logger's session; 0 while there is none.
+func sidecarOf(logger *Logger) int {
 	tasks, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, task := range tasks {
 		text, _ := os.ReadFile(task)
 		for _, word := range strings.Fields(string(text)) {
 			line, _ := os.ReadFile("/proc/" + word + "/cmdline")
 			if pid, err := strconv.Atoi(word); err == nil && strings.Contains(string(line), logger.core.session.Path()) {
-				if err := syscall.Kill(pid, signal); err != nil {
-					t.Fatal(err)
-				}
-				return
+				return pid
 			}
 		}
 	}
-	t.Fatal("the sidecar is not found")
+	return 0
 }
 
 // TestWarningsHaveRoomWhenAFloodHasNone fills the rings without a drain: calls come back soon in either policy, and the

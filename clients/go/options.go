@@ -1,6 +1,7 @@
 package logdrive
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +43,8 @@ type Layout string
 
 // The layouts.
 const (
-	Text   Layout = "text"
+	Text Layout = "text"
+	// JSON is that of [slog.JSONHandler]: time, level, msg, and groups as objects.
 	JSON   Layout = "json"
 	Logfmt Layout = "logfmt"
 	Glog   Layout = "glog"
@@ -57,11 +59,12 @@ type Options struct {
 	// Layout is the layout of lines. Default: Text.
 	Layout Layout
 	// Level holds level directives, such as "info,example.com/shop/net=trace". The environment variable LOGDRIVE takes
-	// precedence. Default: debug; info when records go to Fallback.
+	// precedence; a part of that that cannot be read is left out, and a line in the log says so. Default: debug; info when records go to Fallback.
 	Level string
 	// Full is the policy of a call when its ring is full. Default: FullWait.
 	Full Full
-	// RingBytes is the size of each ring; there is one for each P that logs. Default: 1 MiB.
+	// RingBytes is the size of the largest ring of each P that logs. A P begins with one of 64 KiB, which is replaced by a
+	// larger one when it fills; with an agent all have the largest size. Default: 1 MiB.
 	RingBytes int
 	// CoarseClock takes times from a word that the drain updates every millisecond, instead of the processor's counter:
 	// cheaper and less precise. Default: false.
@@ -97,15 +100,26 @@ type Options struct {
 	OpenLate bool `option:"open_late"`
 	// RunDir is where the session lives. Default: /dev/shm/logdrive-UID, then .logdrive beside the log.
 	RunDir string
+	// RunAs is the user and group that the program becomes after a start as root, by syscall.Setgid and syscall.Setuid: the
+	// session, the process that drains it and the log are theirs from the start, so that new rings, rotation and the tools of
+	// that user work after the change. Directories that are there stay whose they are. It has no effect in a program that
+	// has that user already, or whose session an agent drains. Default: nil, for none.
+	RunAs *User
 	// Agent is the socket of an agent that drains the session. The environment variable LOGDRIVE_AGENT takes precedence;
 	// "off" there means no agent. Default: none.
 	Agent string
 	// Bin is the program `logdrive`, which drains the session when there is no agent. The environment variable
 	// LOGDRIVE_BIN takes precedence. Default: the one in PATH.
 	Bin string
+	// FromContext gives further fields for the context of a call, such as the number of its request, to [Logger.InfoContext]
+	// and its like. They stand in front of those of the call. Default: none.
+	FromContext func(ctx context.Context) []Field
 	// Fallback receives text when there is neither an agent nor the program. Default: standard error.
 	Fallback io.Writer
 }
+
+// User is a user and a group, by their numbers.
+type User = ring.User
 
 // filled applies the environment and the defaults.
 func (o Options) filled() (Options, error) {
@@ -120,6 +134,11 @@ func (o Options) filled() (Options, error) {
 		return o, fmt.Errorf("the log's path: %w", err)
 	}
 	o.Path = path
+	if o.RunDir != "" {
+		if o.RunDir, err = filepath.Abs(o.RunDir); err != nil {
+			return o, fmt.Errorf("the path of the run directory: %w", err)
+		}
+	}
 	if o.NewestLink != "" {
 		if o.NewestLink, err = filepath.Abs(o.NewestLink); err != nil {
 			return o, fmt.Errorf("the path of the link: %w", err)
@@ -144,9 +163,6 @@ func (o Options) filled() (Options, error) {
 	if !utf8.ValidString(o.Header) {
 		return o, fmt.Errorf("the header is not UTF-8: %q", o.Header)
 	}
-	if level := os.Getenv("LOGDRIVE"); level != "" {
-		o.Level = level
-	}
 	if o.RingBytes == 0 {
 		o.RingBytes = ring.BytesDefault
 	}
@@ -168,7 +184,7 @@ func (o *Options) runDirs() []string {
 	if o.RunDir != "" {
 		return []string{o.RunDir}
 	}
-	return []string{ring.DefaultRunDir(), filepath.Join(filepath.Dir(o.Path), ".logdrive")}
+	return []string{ring.DefaultRunDir(o.RunAs), filepath.Join(filepath.Dir(o.Path), ".logdrive")}
 }
 
 // config describes the one sink for the drain, in the words of spec/session.md: of the file, the fields that are set.
@@ -178,7 +194,11 @@ func (o *Options) config() string {
 	if o.LocalTime {
 		local = " local"
 	}
-	fmt.Fprintf(&text, "[sink]\nlayout = %s%s\nmin_level = trace\n[file]\n", o.Layout, local)
+	layout := o.Layout
+	if layout == JSON {
+		layout = "slog"
+	}
+	fmt.Fprintf(&text, "[sink]\nlayout = %s%s\nmin_level = trace\n[file]\n", layout, local)
 	fields := reflect.ValueOf(o).Elem()
 	for at := range fields.NumField() {
 		name := fields.Type().Field(at).Tag.Get("option")
@@ -263,6 +283,19 @@ type Stats struct {
 	Late uint64
 	// Rings and Callsites are how many there are.
 	Rings, Callsites int
+	// Sinks has the numbers of each sink, as far as its drain has got: at most a second behind. An agent keeps them for
+	// itself.
+	Sinks []SinkStats
+}
+
+// SinkStats are the counts of a sink since the start of the session.
+type SinkStats struct {
+	// Written is how many records the kernel has, in so many bytes of lines.
+	Written, WrittenBytes uint64
+	// Dropped is how many records the sink left out, by reason, such as "overflow" where it was too slow.
+	Dropped map[string]uint64
+	// Errors is how many of its writes failed.
+	Errors uint64
 }
 
 // DroppedCalls is the sum over all reasons.

@@ -17,6 +17,8 @@ type scratch struct {
 	// lengths of texts in `text`, in the order of the fields that show them; their pointers are set at the end, because
 	// the text may move while it grows.
 	places []place
+	// json is set for a log whose lines are JSON.
+	json bool
 }
 
 type place struct{ field, start, end int }
@@ -46,8 +48,10 @@ func arePlain(fields []Field) bool {
 	return true
 }
 
-// resolve makes fields that can be written: texts of what shows itself, and groups taken apart.
-func (s *scratch) resolve(fields []Field) []Field {
+// resolve makes fields that can be written: texts of what shows itself, and groups taken apart; for JSON as package slog
+// writes them there.
+func (s *scratch) resolve(fields []Field, json bool) []Field {
+	s.json = json
 	s.add(fields)
 	for _, place := range s.places {
 		s.fields[place.field].ptr = unsafe.Pointer(unsafe.SliceData(s.text[place.start:place.end]))
@@ -69,10 +73,20 @@ func (s *scratch) add(fields []Field) {
 			s.add(field.group())
 			s.fields = append(s.fields, closing)
 		case kindDuration:
+			if s.json {
+				s.fields = append(s.fields, Int64(field.key(), int64(field.num)))
+				continue
+			}
 			s.show(field.key(), appendDuration(s.text, time.Duration(field.num)))
 		case kindTime:
 			s.show(field.key(), time.Unix(0, int64(field.num)).UTC().AppendFormat(s.text, time.RFC3339Nano))
+		case kindJSON:
+			s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
 		case kindError, kindStringer, kindAny:
+			if s.json && field.kind() != kindStringer {
+				s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
+				continue
+			}
 			s.show(field.key(), appendShown(s.text, field))
 		default:
 			s.fields = append(s.fields, *field)
@@ -81,10 +95,12 @@ func (s *scratch) add(fields []Field) {
 }
 
 // show adds a field whose text was put behind the text.
-func (s *scratch) show(key string, text []byte) {
+func (s *scratch) show(key string, text []byte) { s.showAs(key, wire.Display, text) }
+
+func (s *scratch) showAs(key string, kind wire.Kind, text []byte) {
 	s.places = append(s.places, place{len(s.fields), len(s.text), len(text)})
 	s.text = text
-	s.fields = append(s.fields, number(key, wire.Display, 0))
+	s.fields = append(s.fields, number(key, kind, 0))
 }
 
 // appendShown renders a value. Its code is foreign: a panic is rendered as fmt does it.

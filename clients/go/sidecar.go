@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,7 +35,11 @@ type sidecar struct {
 	tickets    map[uint64]*flushTicket
 	nextTicket uint64
 	byeSent    bool
-	done       chan bool
+	// finished is set when a sidecar has said that it is done.
+	finished bool
+	done     chan bool
+	// hurry ends a pause before the next start.
+	hurry chan struct{}
 	// ended is closed when no sidecar runs, and none will be started.
 	ended chan struct{}
 }
@@ -53,10 +59,13 @@ type flushTicket struct {
 const (
 	// sidecarReady is the timeout of a sidecar's start: it recovers the sessions of earlier processes first.
 	sidecarReady = 60 * time.Second
-	// sidecarRestarts is the number of restarts without progress before the sidecar is given up.
-	sidecarRestarts = 8
-	sidecarPauseMin = 10 * time.Millisecond
-	sidecarPauseMax = time.Second
+	// sidecarFailures is the number of starts that fail in a row before calls no longer wait for room in their rings. The
+	// next starts come after pauses that grow up to a limit, without an end.
+	sidecarFailures = 8
+	// sidecarStopFailures is the same for Close, which waits for it.
+	sidecarStopFailures = 4
+	sidecarPauseMin     = 10 * time.Millisecond
+	sidecarPauseMax     = time.Second
 	// sidecarWords bounds the standard error that is kept of a sidecar that fails.
 	sidecarWords = 4096
 	// sidecarEnd is the timeout of Close for the exit of a sidecar that has finished.
@@ -72,6 +81,7 @@ func (c *core) startSidecar(options *Options) error {
 	}
 	session, failed, err := ring.Create(ring.Options{
 		App: options.App, RunDirs: options.runDirs(), RingBytes: options.RingBytes, Config: options.config(), Sinks: 1,
+		RunAs: options.RunAs,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoDrain, errors.Join(append(failed, err)...))
@@ -79,13 +89,18 @@ func (c *core) startSidecar(options *Options) error {
 	if err := c.use(session, options); err != nil {
 		return err
 	}
-	s := &sidecar{session: session, core: c, program: program, tickets: map[uint64]*flushTicket{}, done: make(chan bool, 1), ended: make(chan struct{})}
+	c.nested = options.Layout == JSON
+	s := &sidecar{session: session, core: c, program: program, tickets: map[uint64]*flushTicket{}, done: make(chan bool, 1),
+		hurry: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.args = []string{"drain", session.Path()}
 	if options.CoarseClock {
 		s.args = append(s.args, "--coarse")
 	}
 	if options.Full == FullBlock {
 		s.args = append(s.args, "--hold")
+	}
+	if user := options.RunAs; user != nil {
+		s.args = append(s.args, fmt.Sprintf("--run-as=%d:%d", user.UID, user.GID))
 	}
 	first, err := s.run()
 	if err != nil {
@@ -105,6 +120,10 @@ func findProgram(given string) (string, error) {
 		given = "logdrive"
 	}
 	program, err := exec.LookPath(given)
+	if err == nil {
+		// The sidecar starts in another directory.
+		program, err = filepath.Abs(program)
+	}
 	if err != nil {
 		return "", fmt.Errorf("the program that drains the log: %w", err)
 	}
@@ -161,32 +180,60 @@ func (s *sidecar) run() (*running, error) {
 // watch handles the sidecar's replies, and starts another one when it ends too early.
 func (s *sidecar) watch(now *running) {
 	defer close(s.ended)
-	pause, failures := sidecarPauseMin, 0
+	pause := sidecarPauseMin
 	for {
-		if now != nil {
-			for now.lines.Scan() {
-				s.handleReply(now.lines.Text())
-				pause, failures = sidecarPauseMin, 0
-			}
-			_ = now.command.Wait() // Its output said how it ended.
+		began := time.Now()
+		for now.lines.Scan() {
+			s.handleReply(now.lines.Text())
+		}
+		_ = now.command.Wait() // What it says of its end is in its state.
+		s.lock.Lock()
+		s.input = nil
+		finished := s.finished
+		s.lock.Unlock()
+		if finished {
+			return
+		}
+		if time.Since(began) > pause {
+			pause = sidecarPauseMin
+		}
+		if pause == sidecarPauseMin {
+			s.core.notice("the drain of this log has ended (%v); another one continues", now.command.ProcessState)
+		}
+		if now = s.restart(&pause); now == nil {
+			s.fail()
+			return
+		}
+		s.resendCommands()
+	}
+}
+
+// restart starts sidecars until one is ready, with pauses that grow. It returns nil when there is none at the end of the
+// session.
+func (s *sidecar) restart(pause *time.Duration) *running {
+	for failures, stopFailures := 0, 0; ; {
+		select {
+		case <-time.After(*pause):
+		case <-s.hurry:
+		}
+		*pause = min(2**pause, sidecarPauseMax)
+		now, err := s.run()
+		if err == nil {
+			s.core.abandoned.Store(false)
+			return now
 		}
 		s.lock.Lock()
 		byeSent := s.byeSent
-		s.input = nil
 		s.lock.Unlock()
-		if byeSent || failures == sidecarRestarts {
-			s.giveUp()
-			return
+		if byeSent {
+			if stopFailures++; stopFailures == sidecarStopFailures {
+				return nil
+			}
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, sidecarPauseMax)
-		failures++
-		var err error
-		if now, err = s.run(); err != nil {
-			now = nil
-			continue
+		if failures++; failures == sidecarFailures {
+			s.fail()
+			s.core.reportOutage(err)
 		}
-		s.resendCommands()
 	}
 }
 
@@ -203,6 +250,9 @@ func (s *sidecar) handleReply(line string) {
 		return
 	}
 	if _, err := fmt.Sscanf(line, "done %d", &yes); err == nil {
+		s.lock.Lock()
+		s.finished = true
+		s.lock.Unlock()
 		select {
 		case s.done <- yes == 1:
 		default: // A duplicate.
@@ -210,8 +260,8 @@ func (s *sidecar) handleReply(line string) {
 	}
 }
 
-// giveUp fails all waiting flushes. The session keeps its records for recovery.
-func (s *sidecar) giveUp() {
+// fail answers those that wait for a sidecar which cannot be started. The session keeps its records.
+func (s *sidecar) fail() {
 	s.core.abandoned.Store(true)
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -219,9 +269,11 @@ func (s *sidecar) giveUp() {
 		ticket.reached <- false
 		delete(s.tickets, number)
 	}
-	select {
-	case s.done <- false:
-	default: // It has reported its end.
+	if s.byeSent {
+		select {
+		case s.done <- false:
+		default: // It has reported its end.
+		}
 	}
 }
 
@@ -298,6 +350,10 @@ func (s *sidecar) stop() error {
 	s.byeSent = true
 	s.writeCommand("bye\n")
 	s.lock.Unlock()
+	select {
+	case s.hurry <- struct{}{}:
+	default: // It hurries already.
+	}
 	s.session.Bell().Ring()
 	complete := await(s.session, s.done)
 	s.lock.Lock()
@@ -312,7 +368,13 @@ func (s *sidecar) stop() error {
 	case <-s.ended:
 	case <-time.After(sidecarEnd): // It has finished its work.
 	}
-	return s.session.Remove()
+	err := s.session.Remove()
+	if errors.Is(err, fs.ErrPermission) {
+		// This process has become another user. The log is complete, and the session says so: the next start of the earlier
+		// user removes it.
+		return nil
+	}
+	return err
 }
 
 // stderrHead keeps the first sidecarWords bytes written to it.

@@ -17,6 +17,9 @@ type site struct {
 	context *fieldContext
 	level   wire.Level
 	dynamic bool
+	// wrapper is set for a program counter in code that the compiler makes, such as that of a method value, through which
+	// calls of many places come.
+	wrapper bool
 	message string
 	// fields of the call, without those of its context; count is their number, and -1 for a dynamic site, which no call
 	// matches.
@@ -251,7 +254,7 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 	key := pc ^ context.seed
 	variants := 0
 	for site := table.find(key); site != nil; site = site.next.Load() {
-		if variants++; site.dynamic && site.level == level {
+		if variants++; site.wrapper || site.dynamic && site.level == level {
 			return site
 		}
 		if site.couldMatch(level, message, fields) && site.match(fields) {
@@ -259,6 +262,11 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 		}
 	}
 	made := &site{key: key, context: context, level: level, count: -1}
+	if variants == 0 && isWrapper(pc) {
+		made.wrapper = true
+		table.add(made)
+		return made
+	}
 	made.dynamic = variants >= variantsMax || context.seed == crowded || !fitsCallsite(message, fields, context)
 	described := c.describe(pc, level)
 	described.Target = context.target
@@ -269,13 +277,30 @@ func (c *core) register(pc uintptr, context *fieldContext, level wire.Level, mes
 		made.take(fields, context, &described)
 		made.count = len(fields)
 	}
-	described.Dynamic = made.dynamic
-	if !c.enter(made, described) {
+	if made.dynamic && context.nested {
+		// Its values are whole lines.
+		described.Fields = []wire.Field{{Kind: wire.Debug}}
+	}
+	described.Dynamic = made.dynamic && !context.nested
+	if c.state.Load() == stateClosed || !c.enter(made, described) {
 		return nil
 	}
 	table.add(made)
 	return made
 }
+
+// registerRendered is register for records that are rendered by the call.
+func (c *core) registerRendered(pc uintptr, context *fieldContext, level wire.Level) *site {
+	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
+		if site.dynamic && site.level == level {
+			return site
+		}
+	}
+	return c.register(pc, context, level, unfit, nil)
+}
+
+// unfit is a message that fits no callsite.
+var unfit = strings.Repeat(" ", wire.MessageBytesMax+1)
 
 // take stores the fields of a call under their full names, with the prefixes of groups.
 func (s *site) take(fields []Field, context *fieldContext, described *wire.Callsite) {
@@ -288,7 +313,7 @@ func (s *site) take(fields []Field, context *fieldContext, described *wire.Calls
 		switch {
 		case field.kind() == kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key() + "."
+			prefix += context.part(field.key()) + "."
 			entry.bytes = 0
 		case field.kind() == kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
@@ -300,7 +325,7 @@ func (s *site) take(fields []Field, context *fieldContext, described *wire.Calls
 			} else {
 				s.head += uint64(entry.bytes)
 			}
-			described.Fields = append(described.Fields, wire.Field{Name: cleanName(prefix + field.key()), Kind: field.kind()})
+			described.Fields = append(described.Fields, wire.Field{Name: context.name(prefix, field.key()), Kind: field.kind()})
 		}
 		s.fields = append(s.fields, entry)
 	}

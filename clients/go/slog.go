@@ -1,8 +1,12 @@
 package logdrive
 
 import (
+	"bytes"
 	gocontext "context"
 	"log/slog"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
@@ -10,9 +14,11 @@ import (
 // HandlerOptions configure a [Handler]. The zero value is valid.
 type HandlerOptions struct {
 	// ReplaceAttr is as in [slog.HandlerOptions]: it is asked for each attribute that is no group, with the groups that
-	// it lies in, and for the record's level and message. Time and source are the ring's own, and it is not asked for
-	// them. It runs in the caller's goroutine, once for each record.
+	// it lies in, and for the record's own. In lines of JSON these are time, level, source and message; in others level
+	// and message, because time and source are the ring's. It runs in the caller's goroutine, once for each record.
 	ReplaceAttr func(groups []string, a slog.Attr) slog.Attr
+	// AddSource adds the function, file and line of the call to lines of JSON. Other lines always have file and line.
+	AddSource bool
 	// FromContext gives further attributes for the context of a call, such as the number of its request. They stand in
 	// front of those of the record.
 	FromContext func(ctx gocontext.Context) []slog.Attr
@@ -22,10 +28,16 @@ type HandlerOptions struct {
 // count as the next one below; from 12 on as fatal, and below -4 as trace.
 //
 // The time of a record is that of the ring's clock; it is taken some nanoseconds after the one that package slog takes.
+//
+// With [JSON] lines are those of [slog.JSONHandler]. A record with ReplaceAttr, AddSource, a level between those of package
+// slog, or a time that is not the present is rendered by the call, by that handler itself; it costs what that costs.
 type Handler struct {
 	logger  *Logger
 	options HandlerOptions
 	groups  []string
+	// steps make of a handler of package slog what this one was made of; renderers have the result.
+	steps     []func(slog.Handler) slog.Handler
+	renderers *rendererPool
 }
 
 var _ slog.Handler = (*Handler)(nil)
@@ -36,7 +48,73 @@ func NewHandler(logger *Logger, options *HandlerOptions) *Handler {
 	if options != nil {
 		handler.options = *options
 	}
+	context := logger.context
+	if attrs := context.attrs(); context.nested && len(attrs) > 0 {
+		handler.step(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
+	}
+	if prefix := strings.TrimSuffix(context.prefix, "."); context.nested && prefix != "" {
+		for _, name := range nameParts(prefix) {
+			handler.step(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
+		}
+	}
+	handler.step(nil)
 	return handler
+}
+
+// step adds a step, if there is one.
+func (h *Handler) step(step func(slog.Handler) slog.Handler) {
+	if !h.logger.context.nested {
+		return
+	}
+	if step != nil {
+		h.steps = append(h.steps[:len(h.steps):len(h.steps)], step)
+	}
+	h.renderers = newRendererPool(slog.HandlerOptions{AddSource: h.options.AddSource, ReplaceAttr: h.options.ReplaceAttr}, h.steps)
+}
+
+// isRendered reports whether the line of a record has parts that only package slog can write.
+func (h *Handler) isRendered(record *slog.Record) bool {
+	if h.options.ReplaceAttr != nil || h.options.AddSource {
+		return true
+	}
+	switch record.Level {
+	case slog.LevelDebug - 4, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError, slog.LevelError + 4:
+	default:
+		return true
+	}
+	// A time without a reading of the monotonic clock was not taken just now.
+	return record.Time == record.Time.Round(0)
+}
+
+// handleRendered writes a record as a line that is rendered here.
+func (h *Handler) handleRendered(ctx gocontext.Context, record *slog.Record) error {
+	c := h.logger.core
+	switch c.state.Load() {
+	case stateClosed:
+		c.late.Add(1)
+		return nil
+	case stateText:
+		return h.handleAny(ctx, *record)
+	}
+	site := c.registerRendered(record.PC, h.logger.context, levelOf(record.Level))
+	if site == nil {
+		c.countUnregistered()
+		return nil
+	}
+	if !c.isDue(site, nil) {
+		return nil
+	}
+	line := *record
+	if h.options.FromContext != nil {
+		line = slog.NewRecord(record.Time, record.Level, record.Message, record.PC)
+		line.AddAttrs(h.options.FromContext(ctx)...)
+		record.Attrs(func(attr slog.Attr) bool {
+			line.AddAttrs(attr)
+			return true
+		})
+	}
+	h.logger.writeRendered(site, func(to *bytes.Buffer) { h.renderers.render(ctx, line, to) })
+	return nil
 }
 
 // Slog returns a [slog.Logger] that writes with this logger.
@@ -69,6 +147,9 @@ const basicMax = 8
 
 // Handle writes a record. It never returns an error: dropped records are counted.
 func (h *Handler) Handle(ctx gocontext.Context, record slog.Record) error {
+	if h.renderers != nil && h.isRendered(&record) {
+		return h.handleRendered(ctx, &record)
+	}
 	if record.NumAttrs() > basicMax || h.options.ReplaceAttr != nil || h.options.FromContext != nil || record.Time.IsZero() {
 		return h.handleAny(ctx, record)
 	}
@@ -181,13 +262,13 @@ func (h *Handler) add(to *scratch, groups []string, attr slog.Attr) {
 			return
 		}
 	}
-	if field, ok := fieldOf(attr.Key, value); ok {
+	if field, ok := fieldOf(attr.Key, value, h.renderers != nil); ok {
 		to.fields = append(to.fields, field)
 	}
 }
 
-// fieldOf is an attribute as a field; false for one that is empty.
-func fieldOf(key string, value slog.Value) (Field, bool) {
+// fieldOf is an attribute as a field, for lines of JSON or others; false for one that is empty.
+func fieldOf(key string, value slog.Value, json bool) (Field, bool) {
 	switch value.Kind() {
 	case slog.KindString:
 		return String(key, value.String()), true
@@ -202,11 +283,17 @@ func fieldOf(key string, value slog.Value) (Field, bool) {
 	case slog.KindDuration:
 		return Duration(key, value.Duration()), true
 	case slog.KindTime:
+		if json {
+			return String(key, value.Time().Format(time.RFC3339Nano)), true
+		}
 		return Time(key, value.Time()), true
 	}
 	held := value.Any()
 	if key == "" && held == nil {
 		return Field{}, false
+	}
+	if json && held != nil {
+		return anyField(key, held), true
 	}
 	return Any(key, held), true
 }
@@ -246,6 +333,8 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	}
 	made := *h
 	made.logger = h.logger.With(scratch.fields...)
+	kept := slices.Clone(attrs)
+	made.step(func(to slog.Handler) slog.Handler { return to.WithAttrs(kept) })
 	return &made
 }
 
@@ -257,5 +346,6 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	made := *h
 	made.groups = append(h.groups[:len(h.groups):len(h.groups)], name)
 	made.logger = h.logger.WithGroup(name)
+	made.step(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 	return &made
 }

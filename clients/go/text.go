@@ -38,10 +38,10 @@ func newTextLog(to io.Writer, core *core) *textLog {
 	return &textLog{handler: handler, core: core}
 }
 
-// reportOnce reports once why records go here.
-func (t *textLog) reportOnce(why error) {
+// say writes a line of the logger itself, with its cause.
+func (t *textLog) say(message string, why error) {
 	text := strings.ReplaceAll(why.Error(), "\n", "; ")
-	record := slog.NewRecord(time.Now(), slog.LevelWarn, "logdrive: records go here as text", 0)
+	record := slog.NewRecord(time.Now(), slog.LevelWarn, message, 0)
 	record.AddAttrs(slog.String("why", text),
 		slog.String("advice", "install the program logdrive, name it in LOGDRIVE_BIN, or an agent's socket in LOGDRIVE_AGENT"))
 	_ = t.handler.Handle(gocontext.Background(), record) // There is no other place to report to.
@@ -64,7 +64,7 @@ func (t *textLog) write(l *Logger, pc uintptr, level wire.Level, message string,
 	defer scratch.free()
 	prefix := l.context.prefix
 	var prefixes []string
-	for _, field := range scratch.resolve(fields) {
+	for _, field := range scratch.resolve(fields, false) {
 		switch field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)

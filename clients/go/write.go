@@ -1,9 +1,12 @@
 package logdrive
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
@@ -173,7 +176,7 @@ func (c *core) ticks() uint64 {
 // write writes a record that try had no room for. The call matches the site.
 func (c *core) write(site *site, context *fieldContext, fields []Field) bool {
 	length := site.recordBytes(context, fields)
-	if length > uint64(c.recordMax) {
+	if length > uint64(c.session.RecordBytesMax()) {
 		return c.writeCut(site, context, fields)
 	}
 	return c.writeMade(site, context, fields, int(length)-wire.HeaderBytes, false)
@@ -213,20 +216,47 @@ func (c *core) writeValues(site *site, values []byte, cut bool) bool {
 // admit gets room for a record, as the policy says, and calls fill.
 func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool {
 	urgent := site.level.IsUrgent()
-	parked, gapsWritten := false, false
+	parked, shared, gapsWritten, grows := false, false, false, true
+	var until time.Time
 	for {
-		shard := ring.Hold()
+		hold := ring.Hold
+		if shared {
+			hold = ring.HoldShared
+		}
+		shard := hold()
 		producer := c.session.Shard(shard)
 		if producer == nil {
 			ring.Release(shard)
-			if err := c.session.Attach(shard); err != nil {
-				c.session.CountDrop(ring.DropNoRing)
-				site.entry.Counts.AddDropped(1)
+			err := c.session.Attach(shard)
+			switch {
+			case err == nil:
+				continue
+			case errors.Is(err, ring.ErrEnded):
+				c.late.Add(1)
 				return false
+			case !shared:
+				shared = true
+				c.session.UseShared()
+				continue
+			case c.state.Load() == stateClosed:
+				c.late.Add(1)
+				return false
+			}
+			c.session.CountDrop(ring.DropNoRing)
+			site.entry.Counts.AddDropped(1)
+			return false
+		}
+		admission := ring.Granted
+		if grows && !producer.Fits(length) && producer.WantsLarger(length, urgent) {
+			replaced := c.session.Replace(shard, producer)
+			ring.Release(shard)
+			if !replaced && !c.session.MakeLarger(shard, producer) {
+				// The policy says what becomes of the call.
+				grows = false
+				c.session.NoLarger(producer, length)
 			}
 			continue
 		}
-		admission := ring.Granted
 		if !producer.Fits(length) {
 			policy := c.policy
 			if c.abandoned.Load() && policy != ring.PolicyDrop {
@@ -255,13 +285,18 @@ func (c *core) admit(site *site, length uint64, fill func(*ring.Producer)) bool 
 			return false
 		}
 		full := producer.Ring()
+		full.Enter()
 		ring.Release(shard)
-		most := ring.WaitMax
 		if c.policy == ring.PolicyBlock {
-			most = ring.BlockRecheck
+			full.Park(length, urgent, ring.BlockRecheck, c.session.Bell())
+			continue
 		}
-		full.Park(length, urgent, most, c.session.Bell())
-		parked = true
+		if until.IsZero() {
+			until = time.Now().Add(ring.WaitMax)
+		}
+		full.Park(length, urgent, time.Until(until), c.session.Bell())
+		// A waiter that was woken in time, and found that others had taken the room, waits on.
+		parked = !time.Now().Before(until)
 	}
 }
 
@@ -270,25 +305,35 @@ func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []
 	c := l.core
 	switch c.state.Load() {
 	case stateText:
+		if isWrapper(pc) {
+			pc = pcBehindWrapper()
+		}
 		return c.text.write(l, pc, level, message, fields)
 	case stateClosed:
 		c.late.Add(1)
+		return false
+	case stateNop:
 		return false
 	}
 	if !arePlain(fields) {
 		if c.isOff(pc, l.context, level, message) {
 			return false
 		}
+		if site := c.sites.find(pc ^ l.context.seed); site != nil && site.wrapper {
+			pc = pcBehindWrapper()
+		}
 		scratch := scratches.Get().(*scratch)
 		defer scratch.free()
-		return l.logAt(pc, level, message, scratch.resolve(fields))
+		return l.logAt(pc, level, message, scratch.resolve(fields, l.context.nested))
 	}
 	site := c.register(pc, l.context, level, message, fields)
 	if site == nil {
-		c.session.CountDrop(ring.DropNoCallsite)
+		c.countUnregistered()
 		return false
 	}
 	switch {
+	case site.wrapper:
+		return l.logAt(pcBehindWrapper(), level, message, fields)
 	case site.dynamic:
 		return l.logDynamic(site, message, fields)
 	case site.entry.Control.Word() == ring.Off:
@@ -300,10 +345,19 @@ func (l *Logger) logSlow(pc uintptr, level wire.Level, message string, fields []
 	return l.logSampled(site, fields)
 }
 
+// countUnregistered counts a call whose callsite could not be registered.
+func (c *core) countUnregistered() {
+	if c.state.Load() == stateClosed {
+		c.late.Add(1)
+		return
+	}
+	c.session.CountDrop(ring.DropNoCallsite)
+}
+
 // isOff reports whether a callsite is known to be off, so that nothing has to be rendered for it.
 func (c *core) isOff(pc uintptr, context *fieldContext, level wire.Level, message string) bool {
 	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
-		if site.level == level && site.message == message && site.entry.Control.Word() == ring.Off {
+		if !site.wrapper && site.level == level && site.message == message && site.entry.Control.Word() == ring.Off {
 			return true
 		}
 	}
@@ -313,54 +367,82 @@ func (c *core) isOff(pc uintptr, context *fieldContext, level wire.Level, messag
 // logDynamic writes a record that carries its message and its keys.
 func (l *Logger) logDynamic(site *site, message string, fields []Field) bool {
 	c := l.core
-	switch word := site.entry.Control.Word(); word {
-	case ring.Off:
+	if !c.isDue(site, fields) {
 		return false
-	case ring.On:
-	default:
-		if !c.passes(site, word, fields) {
-			return false
-		}
+	}
+	if l.context.nested {
+		return l.writeRendered(site, func(to *bytes.Buffer) { l.renderJSON(to, site.level, message, fields) })
 	}
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
-	most := c.recordMax - wire.HeaderBytes
+	most := c.session.RecordBytesMax() - wire.HeaderBytes
 	values, cut := appendDynamic(scratch.text[:0], l.context, message, fields, most)
 	scratch.text = values
 	return c.writeValues(site, values, cut)
 }
 
-// appendDynamic makes the values of a dynamic record of at most so many bytes; whether something was cut.
-func appendDynamic(to []byte, context *fieldContext, message string, fields []Field, most int) ([]byte, bool) {
-	cut := false
-	if len(message) > most/2 {
-		message, cut = cutMarked(message, most/2), true
+// isDue reports whether the control word of a site lets a call pass.
+func (c *core) isDue(site *site, fields []Field) bool {
+	word := site.entry.Control.Word()
+	return word == ring.On || word != ring.Off && c.passes(site, word, fields)
+}
+
+// dynamic collects the values of a dynamic record.
+type dynamic struct {
+	bytes []byte
+	// most is how many bytes there may be.
+	most, count int
+	// cut is set when a text was cut; left is the number of fields that found no room.
+	cut  bool
+	left uint64
+}
+
+// leftKey is the key of the number of fields that a record had no room for.
+const leftKey = "…"
+
+// leftBytes is what that field takes.
+const leftBytes = 4 + len(leftKey) + 8
+
+// add appends a value, cut where there is no room for all of it.
+func (d *dynamic) add(key string, value wire.Value) {
+	key = cleanName(key)
+	head := 4 + len(key)
+	if value.Kind.HasLength() {
+		head += 4
 	}
-	named := wire.Named{Index: wire.InlineKey, Value: wire.Value{Kind: wire.Message, Present: true, Bytes: []byte(message)}}
-	to = named.Encode(to)
-	add := func(key string, value wire.Value) {
-		if !value.Kind.HasLength() && value.Kind.FixedBytes() == 0 && value.Kind != wire.None {
+	// The message and the field of those that are left out count, too.
+	if d.count == wire.ValuesMax-1 {
+		d.left++
+		return
+	}
+	if room := d.most - leftBytes - len(d.bytes) - head; room < len(value.Bytes) {
+		if !value.Kind.HasLength() || room < 4 {
+			d.left++
 			return
 		}
-		key = cleanName(key)
-		head := 4 + len(key) + 4
-		if room := most - len(to) - head; room < len(value.Bytes) {
-			cut = true
-			if !value.Kind.HasLength() || room < 4 {
-				return
-			}
-			value.Bytes = []byte(cutMarked(string(value.Bytes), room))
-		}
-		named := wire.Named{Index: wire.InlineKey, Key: key, Value: value}
-		to = named.Encode(to)
+		d.cut = true
+		value.Bytes = []byte(cutMarked(string(value.Bytes), room))
 	}
+	named := wire.Named{Index: wire.InlineKey, Key: key, Value: value}
+	d.bytes = named.Encode(d.bytes)
+	d.count++
+}
+
+// appendDynamic makes the values of a dynamic record of at most so many bytes; whether something was cut or left out.
+func appendDynamic(to []byte, context *fieldContext, message string, fields []Field, most int) ([]byte, bool) {
+	made := dynamic{bytes: to, most: most}
+	if len(message) > most/2 {
+		message, made.cut = cutMarked(message, most/2), true
+	}
+	named := wire.Named{Index: wire.InlineKey, Value: wire.Value{Kind: wire.Message, Present: true, Bytes: []byte(message)}}
+	made.bytes, made.count = named.Encode(made.bytes), 1
 	cursor := wire.NewCursor(context.values)
 	for _, field := range context.fields {
 		value, err := wire.DecodeValue(field.Kind, cursor)
 		if err != nil {
 			break
 		}
-		add(field.Name, value)
+		made.add(field.Name, value)
 	}
 	prefix := context.prefix
 	var prefixes []string
@@ -368,14 +450,19 @@ func appendDynamic(to []byte, context *fieldContext, message string, fields []Fi
 		switch field := &fields[at]; field.kind() {
 		case kindOpen:
 			prefixes = append(prefixes, prefix)
-			prefix += field.key() + "."
+			prefix += context.part(field.key()) + "."
 		case kindClose:
 			prefix, prefixes = prefixes[len(prefixes)-1], prefixes[:len(prefixes)-1]
 		default:
-			add(prefix+field.key(), field.value())
+			made.add(context.name(prefix, field.key()), field.value())
 		}
 	}
-	return to, cut
+	if made.left > 0 {
+		left := Uint64(leftKey, made.left)
+		named := wire.Named{Index: wire.InlineKey, Key: leftKey, Value: left.value()}
+		made.bytes = named.Encode(made.bytes)
+	}
+	return made.bytes, made.cut || made.left > 0
 }
 
 // cutMarked is the front of a text, with a mark that there was more.
@@ -397,7 +484,7 @@ func (c *core) writeCut(site *site, context *fieldContext, fields []Field) bool 
 			longest = max(longest, int(fields[at].num))
 		}
 	}
-	room := c.recordMax - fixed - 8
+	room := c.session.RecordBytesMax() - fixed - 8
 	if texts == 0 || room < 0 {
 		return c.admit(site, uint64(fixed+7)&^7, func(*ring.Producer) {})
 	}

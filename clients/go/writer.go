@@ -6,7 +6,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/logdrive/logdrive/clients/go/internal/ring"
 	"github.com/logdrive/logdrive/clients/go/internal/wire"
 )
 
@@ -110,8 +109,11 @@ func (l *Logger) logLine(level Level, fields []Field) {
 			return
 		}
 	}
-	if c.state.Load() == stateClosed {
+	switch c.state.Load() {
+	case stateClosed:
 		c.late.Add(1)
+		return
+	case stateNop:
 		return
 	}
 	if c.registerLine(l.context, wire.Level(level)) {
@@ -135,8 +137,8 @@ func (c *core) registerLine(context *fieldContext, level wire.Level) bool {
 	made.head = wire.HeaderBytes + 4
 	described := wire.Callsite{Level: level, Target: context.target, Message: fmt.Sprintf("{%d}", len(context.fields))}
 	described.Fields = append(append(described.Fields, context.fields...), wire.Field{Kind: wire.Str, Argument: true})
-	if !c.enter(made, described) {
-		c.session.CountDrop(ring.DropNoCallsite)
+	if c.state.Load() == stateClosed || !c.enter(made, described) {
+		c.countUnregistered()
 		return false
 	}
 	table.add(made)

@@ -56,6 +56,7 @@ pub fn session(app: &str, run_dir: &Path, change: impl FnOnce(&mut SessionOption
         sink_count: 0,
         buffers_per_sink: 0,
         buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 0,
     };
     change(&mut options);

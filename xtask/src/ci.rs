@@ -9,11 +9,15 @@ use crate::lab::{self, ARM, add_target};
 use crate::paint;
 use crate::shell::{self, CLIPPY, CMAKE, CROSS_CC, CXX, Call, Failure, Outcome, RUSTFMT, Tool};
 use crate::steps::{End, StepOutcome, Steps};
-use crate::{dependencies, go, run, suite, tidy, vectors};
+use crate::{dependencies, faults, go, run, suite, tidy, vectors};
 use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
 const CRASH_CYCLES: &str = "1000";
+/// Modes of cycles besides the plain one. Left out is `oom`, which takes a group with a limit that machines may lack.
+const CRASH_MODES: [&str; 5] = ["rotate", "processes", "shared", "chain", "drop"];
+/// Cycles in each of them; some seconds.
+const MODE_CYCLES: &str = "40";
 /// The same of programs in C++.
 const CPP_CRASH_CYCLES: &str = "1000";
 /// The same of programs in Go, which panic and exit in between.
@@ -68,6 +72,8 @@ const STEPS: &[Step] = steps! {
         "programs in Go ended in every way, nothing lost, nothing twice";
     "agent-crash" "cargo xtask crash --agent --cycles 200", agent_crash,
         "agents and programs killed in turn, nothing lost, nothing twice";
+    "faults" "cargo xtask faults --quick", faults::step,
+        "disks, memory, limits and ends that fail: the log explains every call";
     "smoke" "cargo xtask bench NAME --quick", smoke, "each workload in its short form";
 };
 
@@ -266,7 +272,11 @@ fn cpp_crash(root: &Path) -> StepOutcome {
 }
 
 fn crash(_: &Path) -> StepOutcome {
-    passed(run::crash(&["--cycles", CRASH_CYCLES].map(str::to_owned)))
+    run::crash(&["--cycles", CRASH_CYCLES].map(str::to_owned))?;
+    for mode in CRASH_MODES {
+        run::crash(&["--mode", mode, "--cycles", MODE_CYCLES].map(str::to_owned))?;
+    }
+    Ok(End::Passed)
 }
 
 fn agent_crash(_: &Path) -> StepOutcome {

@@ -2,6 +2,7 @@
 
 use crate::paint;
 use crate::shell::{self, CMAKE, CXX, Call, Outcome, first_missing};
+use std::path::Path;
 
 /// The workloads that have subjects in C++.
 const WORKLOADS: [&str; 3] = ["glog", "callsite", "hang"];
@@ -22,12 +23,18 @@ pub(crate) fn build_subjects(args: &[String]) -> Outcome {
         );
         return Ok(());
     }
+    build(&root, &[])
+}
+
+/// Builds the programs of `bench/cpp`, or those that `more` names.
+pub(crate) fn build(root: &Path, more: &[&str]) -> Outcome {
     // Standard output belongs to the bench, whose lines a program may read.
     let configure = "-S bench/cpp -B target/cpp-bench -DCMAKE_BUILD_TYPE=Release --log-level=WARNING";
-    let configured = Call::new("cmake").words(configure).dir(&root).stdout()?;
+    let configured = Call::new("cmake").words(configure).dir(root).stdout()?;
     let built = Call::new("cmake")
         .words("--build target/cpp-bench --parallel")
-        .dir(&root)
+        .args(more)
+        .dir(root)
         .stdout()?;
     eprint!("{configured}{built}");
     Ok(())

@@ -10,6 +10,7 @@ mod ci;
 mod cpp;
 mod dependencies;
 mod dist;
+mod faults;
 mod go;
 mod lab;
 mod lines;
@@ -50,8 +51,12 @@ const ENTRIES: &[Entry] = entries! {
         "all tests of all languages, with the examples";
     "bench" run::bench, "bench NAME [--json] [--quick]", "cargo xtask bench glog --only logdrive,write",
         "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder";
-    "crash" run::crash, "crash [--agent | --collector] [--cycles N] [--seed S]", "cargo xtask crash --cycles 100",
-        "kill a logging program, an agent, or collectors and their senders, at random moments; count what is lost";
+    "crash" run::crash, "crash [--agent | --collector | --mode NAME] [--cycles N] [--seed S]", "cargo xtask crash --mode chain --cycles 100",
+        "kill logging programs, an agent, or collectors and their senders, at random moments; count what is lost; modes: \
+         plain, rotate, processes, shared, chain, drop, oom";
+    "faults" faults::run, "faults [--only NAME] [--language NAME] [--quick] [--json] [--list]",
+        "cargo xtask faults --only 'disk full'",
+        "programs in Rust, C++ and Go log under every fault of disks, memory, limits and ends; a table of what the log explains";
     "ci" ci::run, "ci [--only STEP,...] [--list]", "cargo xtask ci --only fmt,clippy,tidy",
         "everything that a change has to pass, step by step";
     "tidy" tidy::run, "tidy [--rules]", "cargo xtask tidy",

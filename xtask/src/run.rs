@@ -47,7 +47,7 @@ fn crash_collector(cycles: u64) -> Outcome {
 pub(crate) fn crash(args: &[String]) -> Outcome {
     let form = Form {
         switches: &["agent", "collector"],
-        options: &["cycles", "seed"],
+        options: &["cycles", "seed", "mode"],
         passes_on: true,
         ..Form::default()
     };
@@ -62,6 +62,9 @@ pub(crate) fn crash(args: &[String]) -> Outcome {
     let mut passed = vec!["--cycles".to_owned(), cycles.to_string()];
     if own.switch("agent") {
         passed.push("--agent".to_owned());
+    }
+    if let Some(mode) = own.value("mode") {
+        passed.extend(["--mode".to_owned(), mode.to_owned()]);
     }
     if let Some(seed) = own.number("seed")? {
         passed.extend(["--seed".to_owned(), seed.to_string()]);

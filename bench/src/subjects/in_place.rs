@@ -77,6 +77,11 @@ impl Storage for InPlace {
     }
 
     fn open(&self, dir: &File, name: &str, how: OpenMode) -> io::Result<File> {
+        // Written over, and not appended to.
+        let how = match how {
+            OpenMode::Append => OpenMode::Existing,
+            how => how,
+        };
         Disk.open(dir, name, how)
     }
 

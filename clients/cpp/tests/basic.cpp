@@ -6,11 +6,15 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string_view>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 namespace {
 
@@ -53,6 +57,14 @@ void values() {
     LOGDRIVE_INFO("{}", std::chrono::system_clock::time_point(std::chrono::seconds(1500000000)));
     LOGDRIVE_INFO("{} {}", Point{1, 2}, Money{1050});
     LOGDRIVE_INFO("{1} {0} {{}} {0:>4}|{0:<4}|{0:^4}|{0:04}|{0:+}|{0:#x}", 7, "a");
+}
+
+void containers() {
+    LOGDRIVE_INFO("{} {}", std::vector<int>{1, 2, 3}, std::vector<std::string>{"a", "b c"});
+    LOGDRIVE_INFO("{} {}", std::map<std::string, double>{{"x", 0.1}, {"y", 2}}, std::set<char>{'q'});
+    LOGDRIVE_INFO("{} {}", std::make_pair(1, "two"), std::make_tuple(true, 2.5, std::optional<int>(), Money{1050}));
+    LOGDRIVE_INFO("{}", std::vector<std::vector<Scoped>>{{Scoped::two}, {}});
+    LOGDRIVE_INFO("fields", logdrive::kv("all", std::array<int, 2>{{4, 5}}));
 }
 
 void names() {
@@ -103,6 +115,11 @@ const char *const EXPECTED[] = {
     "FATAL fatal 1",
     "INFO long xxx",
     "INFO escaped a\\nb",
+    "INFO [1, 2, 3] [\"a\", \"b c\"]",
+    "INFO {\"x\": 0.1, \"y\": 2} ['q']",
+    "INFO (1, \"two\") (true, 2.5, none, 10.50 EUR)",
+    "INFO [[2], []]",
+    "INFO fields all=\"[4, 5]\"",
 };
 
 }  // namespace
@@ -118,6 +135,7 @@ int main() {
         values();
         names();
         limits();
+        containers();
         std::thread([] { LOGDRIVE_INFO("from a thread"); }).join();
         EXPECT(logdrive::flush());
         logdrive_stats_t stats;

@@ -47,12 +47,16 @@ foreach(target logdrive logdrive_static)
 endforeach()
 add_executable(glog_program ../glog.cpp)
 target_link_libraries(glog_program logdrive::glog)
+find_package(glog 0.4 REQUIRED)
+add_executable(unchanged_program ../glog.cpp)
+target_link_libraries(unchanged_program glog::glog)
 END
-cmake -S "$work/found" -B "$work/found/b" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
+cmake -S "$work/found" -B "$work/found/b" -DCMAKE_PREFIX_PATH="$work/prefix" -Dglog_DIR="$libdir/cmake/logdrive-glog" -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
 cmake --build "$work/found/b" > /dev/null
 try "$work/found/b/logdrive_program" "find_package, shared"
 try "$work/found/b/logdrive_static_program" "find_package, static"
 try "$work/found/b/glog_program" "find_package, glog"
+try "$work/found/b/unchanged_program" "find_package(glog) of a program as it is"
 
 mkdir "$work/part"
 cat > "$work/part/CMakeLists.txt" <<END
@@ -61,10 +65,16 @@ project(part CXX)
 add_subdirectory($source logdrive)
 add_executable(program ../main.cpp)
 target_link_libraries(program logdrive::logdrive)
+add_library(of_program STATIC ../main.cpp)
+target_link_libraries(of_program PUBLIC logdrive::glog)
+install(TARGETS of_program EXPORT all ARCHIVE DESTINATION lib)
+install(EXPORT all DESTINATION lib)
 END
 cmake -S "$work/part" -B "$work/part/b" -DLOGDRIVE_LIBRARY_DIR="$libdir" -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
 cmake --build "$work/part/b" > /dev/null
 try "$work/part/b/program" "add_subdirectory"
+cmake --install "$work/part/b" --prefix "$work/part/prefix" > /dev/null
+grep -q 'logdrive::glog' "$work/part/prefix/lib/all.cmake" || { echo "an exported library does not name its own"; exit 1; }
 
 if command -v pkg-config > /dev/null; then
     export PKG_CONFIG_PATH="$libdir/pkgconfig"

@@ -16,7 +16,7 @@ struct Value {
 bool operator==(const Value &a, const Value &b) { return a.value == b.value; }
 std::ostream &operator<<(std::ostream &out, const Value &value) { return out << "value " << value.value; }
 
-void die(const std::string &how) {
+__attribute__((noinline)) void die(const std::string &how) {
     LOG(INFO) << "last words " << 1;
     if (how == "fatal") LOG(FATAL) << "fatal " << 2;
     if (how == "check") CHECK(how.empty()) << "because";
@@ -50,7 +50,7 @@ const End ENDS[] = {
     {"check", "] Check failed: how.empty() because\n", SIGABRT},
     {"check_eq", "] Check failed: Value{1} == Value{2} (value 1 vs. value 2) because\n", SIGABRT},
     {"check_char", "] Check failed: 'a' == '\\x01' ('a' vs. char value 1) \n", SIGABRT},
-    {"streq", "] Check failed: \"a\" == how.c_str() (a vs. streq)\n", SIGABRT},
+    {"streq", "] CHECK_STREQ failed: \"a\" == how.c_str() (a vs. streq)\n", SIGABRT},
     {"notnull", "] Check failed: 'static_cast<int *>(nullptr)' Must be non NULL \n", SIGABRT},
     {"pcheck", "] Check failed: how.empty() open: No such file or directory [2]\n", SIGABRT},
     {"level", "] at level\n*** Check failure stack trace: ***\n", SIGABRT},
@@ -95,7 +95,7 @@ void judge(const char *program, const End &end) {
         check::that(check::read(dir / "ends.FATAL").find(message) != std::string::npos, "the file of severity FATAL",
                     __FILE__, __LINE__, end.how);
     } else {
-        check::that(text.find("main") != std::string::npos, "the stack names no function", __FILE__, __LINE__,
+        check::that(text.find("main") != std::string::npos && text.find("(anonymous namespace)::die(std::") != std::string::npos, "the stack names no function", __FILE__, __LINE__,
                     std::string(end.how) + ":\n" + text);
     }
 }

@@ -1,5 +1,6 @@
 // Effects of flags, environment and destinations of glog; --vmodule; threads that log while the options change.
 #include "check.hpp"
+#include <logdrive/detail/glog_raw.hpp>
 #include <logdrive/glog.h>
 
 #include <atomic>
@@ -17,7 +18,16 @@ std::string own_lines(const std::string &path) {
     return text;
 }
 
+bool is_verbose() { return VLOG_IS_ON(0) && !VLOG_IS_ON(1); }
+
 void vmodule() {
+    // A pattern behind an exact name, whose statements keep theirs.
+    google::SetVLOGLevel("glog_flags", 0);
+    EXPECT(is_verbose());
+    EXPECT(google::SetVLOGLevel("glog_*", 5) == FLAGS_v);
+    EXPECT(is_verbose() && !VLOG_IS_ON(6) && VLOG_IS_ON(5));
+    // It is named by that already.
+    EXPECT(google::SetVLOGLevel("glog_other", 9) == 5);
     FLAGS_vmodule = "nothing=9,glog_fl*=3";
     EXPECT(VLOG_IS_ON(3));
     EXPECT(!VLOG_IS_ON(4));
@@ -26,6 +36,32 @@ void vmodule() {
     FLAGS_vmodule = "glog_flag?=2,glog_flags=7";
     EXPECT(VLOG_IS_ON(2) && !VLOG_IS_ON(3));
     FLAGS_vmodule = "";
+}
+
+void counts() {
+    const google::int64 before = google::LogMessage::num_messages(google::INFO);
+    const google::int64 errors = google::LogMessage::num_messages(google::ERROR);
+    std::vector<std::string> kept;
+    LOG(INFO) << "one";
+    LOG_AT_LEVEL(google::INFO) << "two";
+    FLAGS_logbufsecs = 7 - FLAGS_logbufsecs % 2;
+    FLAGS_max_log_size = 1700;
+    LOG_STRING(INFO, &kept) << "three";
+    LOG_STRING(ERROR, &kept) << "not of it";
+    LOG(ERROR) << "nor this";
+    EXPECT_TEXT(std::to_string(google::LogMessage::num_messages(google::INFO) - before), "3");
+    EXPECT_TEXT(std::to_string(google::LogMessage::num_messages(google::ERROR) - errors), "2");
+}
+
+std::atomic<int> allocations{0};
+
+// Raw messages and questions for a level, the first of their statements.
+void raw() {
+    const int before = allocations;
+    RAW_LOG(INFO, "raw %d", 1);
+    RAW_VLOG(0, "raw %s", "and verbose");
+    RAW_VLOG(9, "off");
+    EXPECT_TEXT(std::to_string(allocations - before), "0");
 }
 
 void levels(const check::Dir &dir) {
@@ -166,6 +202,15 @@ void check_daemon(const char *program) {
 
 }  // namespace
 
+void *operator new(size_t bytes) {
+    ++allocations;
+    void *memory = malloc(bytes);
+    if (memory == nullptr) abort();
+    return memory;
+}
+void operator delete(void *memory) noexcept { free(memory); }
+void operator delete(void *memory, size_t) noexcept { free(memory); }
+
 int main(int argc, char **argv) {
     if (argc == 1) {
         // The environment is read before main: once more, with one.
@@ -191,9 +236,11 @@ int main(int argc, char **argv) {
     FLAGS_logdrive_full = "block";
     google::InitGoogleLogging(argv[0]);
     google::InitGoogleLogging("/somewhere/flags");
+    raw();
     vmodule();
     levels(dir);
     changes(dir);
+    counts();
     google::ShutdownGoogleLogging();
     return check::result();
 }

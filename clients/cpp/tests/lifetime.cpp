@@ -3,8 +3,11 @@
 #include "check.hpp"
 #include <logdrive/logdrive.hpp>
 
+#include <csignal>
+#include <cstdlib>
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace {
 
@@ -57,10 +60,49 @@ int life(const std::string &path) {
     return 0;
 }
 
+// In a process of its own: logs, and ends in one of the ordinary ways without stopping its logger.
+int end(const std::string &path, const std::string &way) {
+    logdrive::Options options("cpp-end");
+    options.set("run_dir", (path + "/run").c_str()).set("use_env", "no").set("flush_every", "1h");
+    options.file((path + "/" + way + ".log").c_str()).with("layout", "pattern {message}");
+    if (logdrive_start(options.raw()) != LOGDRIVE_OK) return 9;
+    for (int i = 0; i < 50; ++i) LOGDRIVE_INFO("line {}", i);
+    if (way == "exit") std::exit(3);
+    if (way == "quick_exit") std::quick_exit(4);
+    if (way == "term") raise(SIGTERM);
+    // The signal ends the process from another thread.
+    while (way == "term") pause();
+    return 5;
+}
+
+void ends(const char *program) {
+    check::Dir dir;
+    const struct {
+        const char *way;
+        int status;
+    } ways[] = {{"exit", 3 << 8}, {"quick_exit", 4 << 8}, {"return", 5 << 8}, {"term", SIGTERM}};
+    for (const auto &expected : ways) {
+        const pid_t child = fork();
+        if (child == 0) {
+            execl(program, program, "end", dir.path().c_str(), expected.way, static_cast<char *>(nullptr));
+            _exit(127);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_TEXT(std::string(expected.way) + std::to_string(status), expected.way + std::to_string(expected.status));
+        const std::string log = check::read(dir.path() + "/" + expected.way + ".log");
+        EXPECT(count(log, "line ") == 50);
+        EXPECT(count(log, "ended by signal 15") == size_t(expected.status == SIGTERM));
+    }
+    EXPECT(std::filesystem::is_empty(dir / "run"));
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     if (argc == 3 && std::string(argv[1]) == "life") return life(argv[2]);
+    if (argc == 4 && std::string(argv[1]) == "end") return end(argv[2], argv[3]);
+    ends(argv[0]);
     check::Dir dir;
     const int status = std::system((std::string(argv[0]) + " life " + dir.path()).c_str());
     EXPECT(status == 0);

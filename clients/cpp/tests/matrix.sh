@@ -43,7 +43,8 @@ int main(int, char **argv) {
     google::ShutdownGoogleLogging();
 }
 END
-# The library is not built for the thread sanitizer, which sees its copies of memory and not its atomics.
+# The library is not built for the thread sanitizer, which sees its copies of memory and not its atomics. The headers say so to
+# GCC's; Clang links its own, empty answer in front of theirs.
 echo 'called_from_lib:liblogdrive_c' > "$work/suppressions"
 for compiler in g++ clang++; do
     command -v $compiler > /dev/null || { echo "$compiler: left out, install it"; continue; }
@@ -57,6 +58,7 @@ for compiler in g++ clang++; do
     done
     echo '#include <logdrive/logdrive.h>
 int main(void) { return logdrive_version()[0] == 0; }' > "$work/c.c"
+    known= && [ $compiler = g++ ] || known=" suppressions=$work/suppressions"
     for sanitizer in address,undefined thread; do
         for unit in first second; do
             $compiler $warnings -O1 -g -fsanitize=$sanitizer -DUNIT=$unit -c "$work/use.cpp" -o "$work/$unit.o"
@@ -64,7 +66,7 @@ int main(void) { return logdrive_version()[0] == 0; }' > "$work/c.c"
         if $compiler $warnings -O1 -g -fsanitize=$sanitizer "$work/main.cpp" "$work/first.o" "$work/second.o" -o "$work/main" \
             -L"$library" -llogdrive_c -Wl,-rpath,"$library" -pthread 2> "$work/link"; then
             rm -rf "$work/log" && mkdir "$work/log"
-            ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS="halt_on_error=1 suppressions=$work/suppressions" "$work/main" "$work/log" "$work/run" 2> "$work/err" \
+            TSAN_OPTIONS="halt_on_error=1$known" "$work/main" "$work/log" "$work/run" 2> "$work/err" \
                 || { cat "$work/err"; exit 1; }
             [ "$(grep -c 'value ' "$work/log/matrix.INFO")" = 8000 ] || { echo "lines are missing"; exit 1; }
             echo "$compiler -fsanitize=$sanitizer: ok"

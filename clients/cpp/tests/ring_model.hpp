@@ -158,14 +158,18 @@ struct Patch {
     std::string bytes;
 };
 
-// Leaves a session behind in a process that dies, damages its header, and has the library look at it.
-inline bool damaged_session_is_refused(size_t patches, const std::function<Patch(size_t)> &patch) {
+// Leaves a session with a line behind in a process that dies, damages its header, and has the library recover it: the line
+// reaches the log, or the session is refused and stays.
+inline bool damaged_session_keeps_its_line(size_t patches, const std::function<Patch(size_t)> &patch) {
     check::Dir dir;
     const pid_t pid = fork();
     if (pid == 0) {
         logdrive::Options options("cpp-damaged");
         options.set("run_dir", (dir / "run").c_str()).set("use_env", "no").file((dir / "x.log").c_str());
-        _exit(logdrive_start(options.raw()) == LOGDRIVE_OK ? 0 : 1);
+        options.set("flush_every", "1h");
+        if (logdrive_start(options.raw()) != LOGDRIVE_OK) _exit(1);
+        LOGDRIVE_INFO("a line to keep");
+        _exit(0);
     }
     int status = 0;
     waitpid(pid, &status, 0);
@@ -177,7 +181,12 @@ inline bool damaged_session_is_refused(size_t patches, const std::function<Patch
             file.write(patch(i).bytes.data(), std::streamsize(patch(i).bytes.size()));
         }
         file.close();
-        return logdrive_recover(session.path().c_str(), nullptr, nullptr) == LOGDRIVE_ERROR_RECOVER;
+        const std::filesystem::path path = session.path();
+        const int recovered = logdrive_recover(path.c_str(), nullptr, nullptr);
+        if (recovered == LOGDRIVE_ERROR_RECOVER) return std::filesystem::exists(path);
+        const std::string log = check::read(dir / "x.log");
+        return recovered == LOGDRIVE_OK && log.find("a line to keep") != std::string::npos &&
+               log.find("a line to keep") == log.rfind("a line to keep");
     }
     return false;
 }

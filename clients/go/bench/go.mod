@@ -3,7 +3,7 @@ module github.com/logdrive/logdrive/clients/go/bench
 go 1.26.0
 
 require (
-	github.com/logdrive/logdrive/clients/go v0.0.0
+	github.com/logdrive/logdrive/clients/go v0.1.0
 	github.com/logdrive/logdrive/clients/go/quicgo v0.0.0
 	github.com/phuslu/log v1.0.121
 	github.com/quic-go/quic-go v0.65.0

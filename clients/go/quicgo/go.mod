@@ -3,7 +3,7 @@ module github.com/logdrive/logdrive/clients/go/quicgo
 go 1.26.0
 
 require (
-	github.com/logdrive/logdrive/clients/go v0.0.0
+	github.com/logdrive/logdrive/clients/go v0.1.0
 	github.com/quic-go/quic-go v0.65.0
 )
 
@@ -12,5 +12,3 @@ require (
 	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
-
-replace github.com/logdrive/logdrive/clients/go => ../

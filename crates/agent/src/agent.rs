@@ -7,7 +7,7 @@ mod reload;
 mod requests;
 mod sink_files;
 
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Process};
 use crate::descriptor_store::StoreOptions;
 use crate::error::AgentError;
 use crate::flight_recorders::{FlightRecorders, after_crash};
@@ -202,6 +202,8 @@ impl Agent {
                 let sinks = self.sinks_of_number(session);
                 self.flush_waiters.write_kept((session, ticket), span_ns, sinks);
             }
+            // Its process has ended in the same turn: what `Left` does waits for its sinks.
+            Event::Bye { session } if self.server.session(session).is_none() => {}
             Event::Bye { session } => {
                 self.sinks.mark_changed();
                 self.numbers.leave(session);
@@ -216,6 +218,12 @@ impl Agent {
                 let sinks = self.sinks.sinks_of(&session);
                 self.flush_waiters.left(&session, end, sinks);
             }
+            Event::Ended { client, text } => {
+                // Its log may have been closed meanwhile.
+                self.open_sinks(&Process::from(&client));
+                self.sinks.mark_changed();
+                self.backend.sinks().report_end(client, text);
+            }
             Event::Request {
                 requester,
                 peer,
@@ -227,17 +235,17 @@ impl Agent {
 
     /// A process has a session here: its sinks, then its records.
     fn add_session(&mut self, session: Arc<HostedSession>) {
-        self.open_sinks(&session);
+        self.open_sinks(&Process::from(&*session));
         self.numbers.join(&session);
         self.flush_waiters.join(session);
     }
 
-    fn open_sinks(&mut self, session: &HostedSession) {
+    fn open_sinks(&mut self, process: &Process<'_>) {
         let users = SinkUsers {
             server: &self.server,
             waiters: &self.flush_waiters,
         };
-        self.sinks.open_for(session, users);
+        self.sinks.open_for(process, users);
     }
 
     /// The sinks that records of a session may go to, as bits; none for a session that is gone.
@@ -290,19 +298,28 @@ impl Agent {
 fn describe(stats: &Stats, server: &Server, sinks: &SinkFiles) -> String {
     let counts = server.counts();
     let mut text = format!(
-        "sessions {}, connections {}, joined {}, adopted {}, refused {}\n\
+        "sessions {}, connections {}, joined {}, adopted {}, refused {}, late records {}\n\
          descriptors held for the next agent {}, sessions without room there {}\n",
         counts.sessions,
         counts.connections,
         counts.joined,
         counts.adopted,
         counts.refused,
+        stats.late,
         counts.stored_descriptors,
         counts.unstored_sessions
     );
     for (number, sink) in stats.sinks.iter().enumerate() {
+        let reasons = sink
+            .dropped_by_reason()
+            .map(|(reason, count)| format!("{reason} {count}"));
+        let reasons: Vec<String> = reasons.collect();
+        let reasons = match reasons.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", reasons.join(", ")),
+        };
         text.push_str(&format!(
-            "sink {number}: {} records and {} bytes written, {} dropped, {} pending, {} errors",
+            "sink {number}: {} records and {} bytes written, {} dropped{reasons}, {} pending, {} errors",
             sink.counts.written_records,
             sink.counts.written_bytes,
             sink.dropped(),

@@ -6,8 +6,8 @@
 use crate::limits::WAIT_NO_PROGRESS_MS;
 use crate::routing::SINK_MISSING;
 use crate::server::{End, Requester, Server};
-use logdrive_drain::Backend;
-use logdrive_ring::HostedSession;
+use logdrive_drain::{Backend, ClientProcess};
+use logdrive_ring::{Exit, HostedSession};
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -205,7 +205,17 @@ impl FlushWaiters {
             self.backend.dump_crashed(id, text.clone());
         }
         self.lost.remove(&id);
-        self.backend.leave(id, Some(text));
+        match end {
+            // The drain may have forgotten the session with the goodbye.
+            End::Goodbye(exit) => {
+                self.backend.leave(id, None);
+                if exit.is_some_and(|exit| exit != Exit::Status(0)) {
+                    let client = ClientProcess::of(session);
+                    self.backend.sinks().report_end(client, text);
+                }
+            }
+            _ => self.backend.leave(id, Some(text)),
+        }
         self.add(Waiter::Left { session: id }, sinks, None, false);
     }
 

@@ -59,8 +59,8 @@ impl KeeperCommand {
 /// # Errors
 /// Fails when the socket's place is taken or not safe.
 pub fn keep(socket: &Path) -> Result<(), AgentError> {
-    // What the agent was started with, such as a lock of its parent's, is not to be held for as long as the keeper
-    // lives.
+    // A keeper outlives the agent, and must not hold for as long the descriptors that the agent was started with, such as
+    // a lock of its parent's.
     logdrive_ring::close_inherited();
     let listener = Listener::open_for(SocketType::SEQPACKET, socket, 0o600, None)?;
     let found = fs::symlink_metadata(socket).map_err(|cause| AgentError::io("look at", socket, cause))?;

@@ -4,6 +4,14 @@
 /// One user has this part of the connections at most, so that none locks the others out.
 pub const USER_PART_OF_CONNECTIONS: u32 = 4;
 
+/// Longest time from a connection to the message that says whose it is, in milliseconds: a process sends it at once, and
+/// waits less than half a second for the answer.
+pub const FIRST_MESSAGE_MS_MAX: u64 = 2_000;
+
+/// Connections without a session that are closed when the system has no descriptor for a new one: as many as a session
+/// with a few rings takes.
+pub const EVICTIONS_FOR_DESCRIPTORS: usize = 16;
+
 /// Bytes that wait for one peer: sixteen messages of the largest size. A peer that lets more wait is closed.
 pub const QUEUE_BYTES_MAX: usize = 1 << 20;
 
@@ -41,6 +49,9 @@ pub const TIMERS_EVERY_MS: u64 = 100;
 /// Longest time that the status of a process that has ended is waited for, in milliseconds: its parent fetches it, or
 /// does not.
 pub const EXIT_WAIT_MS: u64 = 200;
+
+/// Processes that are watched for their end after that of their session: each takes a descriptor.
+pub const FINISHED_PROCESSES_MAX: usize = 256;
 
 /// Time without accepting connections after the system had no descriptor to spare, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 100;

@@ -18,6 +18,7 @@ mod ready;
 mod refusal;
 mod sessions;
 mod tool_messages;
+mod watched_process;
 
 pub use event::{End, Event, Request, Requester};
 pub use options::{ServerCounts, ServerOptions};
@@ -26,12 +27,14 @@ pub(crate) use refusal::refused;
 use crate::descriptor_store::{DescriptorStore, StoreOptions};
 use crate::error::AgentError;
 use crate::limits::{
-    ACCEPTS_PER_TURN, ANSWER_BYTES_MAX, ANSWER_PART_BYTES, MESSAGES_PER_TURN, TIMERS_EVERY_MS,
+    ACCEPTS_PER_TURN, ANSWER_BYTES_MAX, ANSWER_PART_BYTES, EVICTIONS_FOR_DESCRIPTORS, MESSAGES_PER_TURN,
+    TIMERS_EVERY_MS,
 };
 use connection::{Attached, Connection, Incoming, Role};
 use connections::Connections;
 use descriptor_closer::DescriptorCloser;
 use listening::{Accepted, Listening};
+use logdrive_ring::channel::Channel;
 use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Message, Refused, RefusedCode};
 use peers::Peers;
@@ -103,11 +106,12 @@ impl Server {
         for key in self.peers.connections.take_unread() {
             self.serve(key, now);
         }
-        if std::mem::take(&mut self.may_accept) {
-            self.accept(now);
-        }
         for readiness in ready {
             self.dispatch(readiness, now);
+        }
+        // After the others: one that has sent its first message does not give way to a new one.
+        if std::mem::take(&mut self.may_accept) {
+            self.accept(now);
         }
         self.peers.send_rings(now);
         if now >= self.timers_at {
@@ -123,10 +127,12 @@ impl Server {
 
     fn dispatch(&mut self, readiness: Readiness, now: Instant) {
         match readiness.source {
-            Source::Listener => self.accept(now),
+            Source::Listener => self.may_accept = true,
             Source::Process(session) => {
                 let end = self.peers.sessions.check_process(session, now);
                 self.peers.end_session(session, end);
+                let ended = self.peers.sessions.check_finished(session, now);
+                self.peers.report_ended(ended);
             }
             Source::Connection(key) => {
                 if readiness.is_writable {
@@ -178,28 +184,39 @@ impl Server {
                         .admit(channel, self.peers.options.connections, now);
                 }
                 Accepted::Exhausted(channel) => {
-                    self.out_of_descriptors += 1;
-                    if self.out_of_descriptors == 1 {
-                        self.peers.events.push(Event::Notice(
-                            "the agent has no descriptor for another connection: raise LimitNOFILE, or end some \
-                             processes"
-                                .to_owned(),
-                        ));
-                    }
-                    let why = refused(
-                        RefusedCode::Resources,
-                        "the agent has too many files open",
-                        "raise its limit of open files (LimitNOFILE)",
-                    );
-                    if let Some(channel) = channel {
-                        self.peers.connections.reject(&channel, why);
-                    }
+                    self.lack_descriptors(channel, now);
                     return self.listening.restore_spare();
                 }
                 Accepted::Nothing => return,
             }
         }
         self.may_accept = true;
+    }
+
+    /// The system has no descriptor: idle connections are closed for the one that comes, which is refused where there are
+    /// none.
+    fn lack_descriptors(&mut self, channel: Option<Channel>, now: Instant) {
+        self.out_of_descriptors += 1;
+        if self.out_of_descriptors == 1 {
+            self.peers.events.push(Event::Notice(
+                "the agent has no descriptor for another connection: raise LimitNOFILE, or end some \
+                 processes"
+                    .to_owned(),
+            ));
+        }
+        let connections = &mut self.peers.connections;
+        let evicted = (0..EVICTIONS_FOR_DESCRIPTORS).take_while(|_| connections.evict(None));
+        let has_room = evicted.count() > 0;
+        let Some(channel) = channel else { return };
+        if has_room {
+            return connections.admit(channel, self.peers.options.connections, now);
+        }
+        let why = refused(
+            RefusedCode::Resources,
+            "the agent has too many files open",
+            "raise its limit of open files (LimitNOFILE)",
+        );
+        connections.reject(&channel, why);
     }
 
     fn check_timers(&mut self, now: Instant) {
@@ -210,6 +227,8 @@ impl Server {
         for (session, end) in self.peers.sessions.overdue(now) {
             self.peers.end_session(session, Some(end));
         }
+        let ended = self.peers.sessions.overdue_finished(now);
+        self.peers.report_ended(ended);
         let unstored = self.peers.sessions.check_store(now).err();
         self.peers.events.extend(unstored.map(Event::Notice));
     }
@@ -304,8 +323,12 @@ impl Server {
     /// Everything of a session that said [`Event::Bye`] is written, or cannot be: answers the process, and forgets the
     /// session. The connection ends by itself when the message is sent.
     pub fn done(&mut self, session: u64, complete: bool, now: Instant) {
-        let served = self.peers.sessions.remove(session);
-        if let Some(key) = served.and_then(|served| served.connection) {
+        // One that its process has shown again since is another one.
+        let is_ending = |served: &ServedSession| served.is_ending;
+        if !self.peers.sessions.get(session).is_some_and(is_ending) {
+            return;
+        }
+        if let Some(key) = self.peers.sessions.finish(session) {
             self.peers
                 .connections
                 .send(key, &Message::Done { complete }, Attached::Nothing, now);

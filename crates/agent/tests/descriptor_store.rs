@@ -97,6 +97,7 @@ fn plays() -> bool {
     let _guard = logdrive::builder("program")
         .use_env(false)
         .agent(dir.join("sock/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .run_dir(dir.join("own"))
         .init()

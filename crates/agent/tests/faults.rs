@@ -4,7 +4,7 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, AppPattern, Places, Route, SinkConfig};
-use logdrive_drain::file::{Disk, Fault, Faulty, OpenMode, Operation, RenameMode, Stat, Storage};
+use logdrive_drain::file::{Compress, Disk, Fault, Faulty, OpenMode, Operation, RenameMode, Stat, Storage};
 use logdrive_testkit::{Process, report, role, wait_for_input};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -123,7 +123,7 @@ fn config(dir: &Path) -> AgentConfig {
     }
 }
 
-/// Plays a program, if this process is one: `bad DIR` or `good DIR`.
+/// Plays a program, if this process is one: `bad DIR`, `good DIR` or `syncs DIR`.
 fn plays() -> bool {
     let Some(text) = role() else {
         return false;
@@ -132,6 +132,7 @@ fn plays() -> bool {
     let guard = logdrive::builder(app)
         .use_env(false)
         .agent(Path::new(dir).join("sock/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .run_dir(format!("{dir}/own"))
         .file(logdrive::File::new(format!("{dir}/own.log")))
@@ -139,6 +140,24 @@ fn plays() -> bool {
         .expect("it starts");
     assert!(logdrive::session_path().is_none(), "an agent has the session");
     let padding = "x".repeat(200);
+    if app == "syncs" {
+        for number in 0..FEW {
+            logdrive::info!(number, padding, "counted");
+            if number % 100 == 0 {
+                // The records handed over so far fill a file.
+                assert!(logdrive::flush());
+            }
+        }
+        assert!(logdrive::sync(), "with the files that were rotated");
+        report("synced");
+        wait_for_input();
+        logdrive::info!("in doubt");
+        assert!(!logdrive::sync(), "a disk flush has failed");
+        logdrive::info!("sound");
+        assert!(logdrive::sync(), "what came after the answer is on disk");
+        assert_eq!(guard.stop().expect("it ran").0, logdrive::Stopped::Complete);
+        return true;
+    }
     for number in 0..if app == "bad" { MANY } else { FEW } {
         logdrive::info!(number, padding, "counted");
     }
@@ -213,7 +232,7 @@ fn one_disk_is_bad(test: &str, fault: Fault) -> String {
     assert_eq!(stopped, logdrive::Stopped::Complete);
     let text = std::fs::read_to_string(dir.join("bad/bad.log")).expect("a log");
     let dropped = |line: &str| {
-        let (before, _) = line.split_once(" records dropped: the sink was too slow")?;
+        let (before, _) = line.split_once(" records dropped: the sink ")?;
         before.rsplit(' ').next()?.parse::<u64>().ok()
     };
     let dropped: u64 = text.lines().filter_map(dropped).sum();
@@ -244,4 +263,50 @@ fn a_disk_that_hangs_under_one_sink_does_not_hang_the_other() {
         return;
     }
     one_disk_is_bad(NAME, Fault::Hang);
+}
+
+#[test]
+fn a_program_of_an_agent_learns_whether_its_files_are_on_disk() {
+    const NAME: &str = "a_program_of_an_agent_learns_whether_its_files_are_on_disk";
+    if plays() {
+        return;
+    }
+    let keep = tempfile::tempdir().expect("a directory");
+    let dir = keep.path().canonicalize().expect("it is there");
+    let mut config = config(&dir);
+    for sink in &mut config.sinks {
+        if let logdrive_drain::Target::File(file) = &mut sink.options.target {
+            file.rotate_bytes = Some(16 << 10);
+            // The thread that compresses syncs, too: the fault below is for the sync that the program asks for.
+            file.compress = Compress::None;
+        }
+    }
+    let storage = Arc::new(Faulty::new());
+    let mut agent = Agent::start_on(config, storage.clone()).expect("an agent");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = &over;
+        let turning = scope.spawn(move || {
+            // Relaxed: a word to stop.
+            while !over.load(Ordering::Relaxed) {
+                agent.turn();
+            }
+            agent.stop()
+        });
+        let program = std::panic::catch_unwind(|| {
+            let mut program = Process::in_role(NAME, &format!("syncs {}", dir.display()));
+            program.expect("synced");
+            let names = std::fs::read_dir(dir.join("good")).expect("logs").flatten();
+            let names = names.filter(|entry| entry.file_name().to_string_lossy().starts_with("good"));
+            let files = names.count() as u64;
+            assert!(files >= 2, "it was rotated");
+            assert!(storage.calls(Operation::Sync) >= files);
+            storage.fail(Operation::Sync, 0, 1, Fault::Error(Errno::IO.raw_os_error()));
+            program.send("");
+            program.end();
+        });
+        over.store(true, Ordering::Relaxed);
+        turning.join().expect("no panic");
+        program.expect("the program");
+    });
 }

@@ -4,14 +4,20 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_testkit::{Process, role};
+use logdrive_testkit::{Process, role, wait_until};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lines of each process before a fork, behind it, and in its child.
 const LINES: u64 = 500;
 /// Children, one after the other.
-const CHILDREN: u64 = 4;
+const CHILDREN: u64 = 5;
+/// Child that ends by `_exit`, without a word to its logger, and its status.
+const EXITING: u64 = 2;
+const EXIT_STATUS: i32 = 7;
+/// Child that executes another program.
+const EXECUTING: u64 = 3;
 
 fn log(who: &str) {
     (0..LINES).for_each(|number| logdrive::info!("| {} {}", who, number));
@@ -26,6 +32,7 @@ fn plays() -> bool {
     let guard = logdrive::builder("forks")
         .use_env(false)
         .agent(dir.join("sock/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .run_dir(dir.join("own"))
         .file(logdrive::File::new(dir.join("own.log")))
@@ -52,7 +59,8 @@ fn plays() -> bool {
             let mut status = 0;
             // SAFETY: waits for our own child, and writes to a variable of ours.
             let waited = unsafe { libc::waitpid(pid, &mut status, 0) };
-            assert_eq!((waited, status), (pid, 0), "child {number}");
+            let expected = if number == EXITING { EXIT_STATUS << 8 } else { 0 };
+            assert_eq!((waited, status), (pid, expected), "child {number}");
             log(&format!("parent-behind-{number}"));
         }
         over.store(true, Ordering::Relaxed);
@@ -63,6 +71,14 @@ fn plays() -> bool {
 }
 
 fn child(guard: Option<logdrive::Guard>, number: u64) -> ! {
+    if number == EXITING || number == EXECUTING {
+        log(&format!("child-{number}"));
+        if number == EXECUTING {
+            let _failed = std::process::Command::new("true").exec();
+        }
+        // SAFETY: as below.
+        unsafe { libc::_exit(EXIT_STATUS) }
+    }
     let work = std::panic::AssertUnwindSafe(|| {
         log(&format!("child-{number}"));
         assert!(
@@ -99,6 +115,10 @@ fn a_forked_process_joins_the_agent_for_itself() {
         }
     };
     assert!(status.success(), "{status}");
+    wait_until("the ends of all are seen", || {
+        agent.turn();
+        agent.sessions().is_empty()
+    });
     assert_eq!(agent.stop(), logdrive::Stopped::Complete);
     let text = std::fs::read_to_string(dir.join("logs/forks.log")).expect("a log");
     let mut parts: Vec<String> = (0..CHILDREN)
@@ -117,5 +137,7 @@ fn a_forked_process_joins_the_agent_for_itself() {
             numbers.len()
         );
     }
+    let ends = text.matches(" of forks exited with status 7").count();
+    assert_eq!(ends, 1, "a child's end is told");
     assert!(!dir.join("own.log").exists(), "nobody writes a log itself");
 }

@@ -32,6 +32,7 @@ fn builder(socket: &str, dir: &str) -> logdrive::Builder {
     logdrive::builder("child")
         .use_env(false)
         .agent(socket)
+        .agent_timeout(Duration::from_secs(60))
         .ring_bytes(1 << 20)
         .run_dir(format!("{dir}/run"))
         .file(logdrive::File::new(format!("{dir}/own.log")))
@@ -244,7 +245,8 @@ fn a_refused_process_writes_its_log_itself_and_says_why() {
 fn an_agent_that_hangs_keeps_nobody_from_starting() {
     const NAME: &str = "an_agent_that_hangs_keeps_nobody_from_starting";
     if let Some((_, socket, dir)) = role() {
-        let guard = builder(&socket, &dir).init().expect("it starts");
+        let builder = builder(&socket, &dir).agent_timeout(Duration::from_millis(500));
+        let guard = builder.init().expect("it starts");
         log(0);
         assert_eq!(guard.stop().expect("it ran").0, logdrive::Stopped::Complete);
         return;

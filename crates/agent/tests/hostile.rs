@@ -3,16 +3,19 @@
 
 mod support;
 
+use logdrive_agent::ServerOptions;
 use logdrive_agent::server::{End, Event};
 use logdrive_ring::channel::Channel;
 use logdrive_ring::{Exit, MemoryFiles, Ring};
 use logdrive_testkit::{Process, Random, report, role, wait_for_input};
-use logdrive_wire::agent::{Adopt, Message, RefusedCode, Welcome};
+use logdrive_wire::agent::{Adopt, Keep, Message, RefusedCode, Welcome};
 use nix::sys::resource::{Resource, setrlimit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::process::Uid;
 use serde_json::Value as Json;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::*;
@@ -41,33 +44,105 @@ fn is_served(agent: &mut Agent) {
     agent.events.clear();
 }
 
+/// Connects as another user; `None` where this process may not be one.
+fn connect_as(agent: &mut Agent, user: u32) -> Option<Channel> {
+    let socket = agent.socket();
+    // A thread of its own: the change is for good, and for the thread alone.
+    let connected = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(Uid::from_raw(user)).ok()?;
+        Some(Channel::connect(&socket, Duration::from_secs(20)).expect("a connection"))
+    });
+    agent.until("it is connected", |_| connected.is_finished().then_some(()));
+    connected.join().expect("no panic")
+}
+
+/// A server that other users may reach.
+fn shared_agent(change: impl FnOnce(&mut ServerOptions)) -> Agent {
+    let agent = Agent::with(|options| {
+        options.mode = 0o666;
+        change(options);
+    });
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&agent.dir, open).expect("its own directory");
+    agent
+}
+
 #[test]
-fn a_thousand_connections_that_say_nothing_are_closed_and_others_are_served() {
+fn idle_connections_of_one_user_give_way_and_are_closed_in_time() {
     let mut agent = Agent::start();
-    let silent: Vec<Channel> = (0..1000)
+    let silent: Vec<Channel> = (0..1100)
         .map(|_| {
             let channel = agent.connect();
             agent.turn();
             channel
         })
         .collect();
-    assert_eq!(agent.counts().connections, 1000);
+    assert_eq!(agent.counts().connections, 256, "a quarter");
+    assert_eq!(agent.counts().closed, 1100 - 256);
+    let why = agent.next(&silent[0]).refused();
+    assert_eq!(why.code, RefusedCode::Limit);
+    assert!(why.reason.contains("for a new one"), "{why:?}");
     is_served(&mut agent);
-    agent.advance(Duration::from_secs(4));
-    assert_eq!(agent.counts().closed, 0);
-    agent.advance(Duration::from_secs(2));
-    assert_eq!(agent.counts().closed, 1000);
+    agent.advance(Duration::from_secs(3));
+    assert_eq!(agent.counts().connections, 0, "none has said anything");
     // Another test may be starting a child, which has copies of all descriptors for a moment.
-    for channel in &silent {
+    for channel in &silent[900..] {
         assert!(matches!(agent.next(channel), Answer::Closed));
     }
     is_served(&mut agent);
 }
 
 #[test]
+fn messages_before_a_session_do_not_prolong_the_time_for_it() {
+    let mut agent = Agent::start();
+    let channel = agent.connect();
+    let keep = Message::Keep(Keep {
+        bytes: 1 << 20,
+        before_ns: 0,
+        pause_ns: 0,
+        trigger_level: None,
+        on_crash: false,
+        trigger_callsites: Vec::new(),
+    });
+    for _ in 0..3 {
+        // It may be closed by now.
+        let _ = channel.send(&keep.encode().expect("short"), &[]);
+        agent.turn();
+        agent.advance(Duration::from_secs(1));
+    }
+    assert!(matches!(agent.next(&channel), Answer::Closed));
+}
+
+#[test]
+fn idle_connections_of_some_users_keep_no_other_user_out() {
+    let mut agent = shared_agent(|options| options.connections = 64);
+    let mut held: Vec<Channel> = Vec::new();
+    for user in [0, 1001, 1002, 1003, 1004] {
+        for _ in 0..40 {
+            match connect_as(&mut agent, user) {
+                Some(channel) => held.push(channel),
+                None => return println!("skipped: it takes root to be several users"),
+            }
+            agent.turn();
+        }
+    }
+    assert_eq!(agent.counts().connections, 64);
+    for user in 2001..2020 {
+        let channel = connect_as(&mut agent, user).expect("root");
+        let answer = agent.ask(&channel, &hello("late"), &[]);
+        assert!(
+            matches!(answer, Answer::Message(Message::Welcome(_), _)),
+            "{user}: {answer:?}"
+        );
+        held.push(channel);
+    }
+    assert_eq!(agent.counts().sessions, 19);
+}
+
+#[test]
 fn beyond_the_most_connections_peers_are_told_so() {
     let mut agent = Agent::with(|options| options.connections = 20);
-    let held: Vec<Channel> = (0..20).map(|_| agent.connect()).collect();
+    let held: Vec<_> = (0..20).map(|_| agent.hello("shop")).collect();
     let late = agent.connect();
     let why = agent.next(&late).refused();
     assert_eq!(why.code, RefusedCode::Limit);
@@ -77,7 +152,9 @@ fn beyond_the_most_connections_peers_are_told_so() {
     );
     assert!(matches!(agent.next(&late), Answer::Closed));
     drop(held);
-    agent.turn();
+    agent.until("they are away", |agent| {
+        (agent.counts().connections == 0).then_some(())
+    });
     is_served(&mut agent);
 }
 
@@ -538,6 +615,41 @@ fn a_process_cannot_adopt_the_session_of_another_one() {
     child.send("");
     child.wait();
     assert_eq!(agent.left().0.id(), session.id());
+}
+
+#[test]
+fn a_goodbye_and_the_end_of_its_process_in_one_turn_leave_one_end() {
+    const NAME: &str = "a_goodbye_and_the_end_of_its_process_in_one_turn_leave_one_end";
+    if let Some(socket) = role() {
+        let channel = Channel::connect(socket.as_ref(), Duration::from_secs(20)).expect("a connection");
+        channel
+            .send(&hello("shop").encode().expect("short"), &[])
+            .expect("sent");
+        wait_for_input();
+        channel
+            .send(&Message::Bye.encode().expect("short"), &[])
+            .expect("sent");
+        std::process::exit(3);
+    }
+    let mut agent = Agent::start();
+    let mut child = Process::in_role(NAME, &agent.socket().display().to_string());
+    let session = agent.joined();
+    child.send("");
+    child.wait();
+    agent.turn();
+    let events = std::mem::take(&mut agent.events);
+    assert!(
+        matches!(&events[..], [
+            Event::Bye { session: said },
+            Event::Left { session: left, end: End::Goodbye(Some(Exit::Status(3))) },
+        ] if *said == session.id() && left.id() == session.id()),
+        "{events:?}"
+    );
+    // The owner finds no session for the goodbye, whose answer would release its memory too soon.
+    assert!(agent.server.session(session.id()).is_none());
+    agent.server.done(session.id(), true, agent.now());
+    agent.turn();
+    assert!(agent.events.is_empty(), "{:?}", agent.events);
 }
 
 #[test]

@@ -5,8 +5,10 @@ mod support;
 
 use logdrive_agent::Agent;
 use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_drain::Overflow;
 use logdrive_testkit::{Process, end_of_input, report, role};
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 fn start(test: &str, part: &str, dir: &Path) -> Process {
@@ -14,11 +16,16 @@ fn start(test: &str, part: &str, dir: &Path) -> Process {
 }
 
 fn config(dir: &Path) -> AgentConfig {
-    AgentConfig::at(&Places {
+    let mut config = AgentConfig::at(&Places {
         socket: dir.join("sock/agent.sock"),
         run_dir: dir.join("run"),
         log_dir: dir.join("logs"),
-    })
+    });
+    // A busy machine's disk is slower than the program, and each record is expected.
+    for sink in &mut config.sinks {
+        sink.options.overflow = Overflow::Hold;
+    }
+    config
 }
 
 fn log_file(dir: &Path) -> PathBuf {
@@ -35,6 +42,7 @@ fn plays() -> bool {
     match part {
         "agent" => play_agent(dir),
         "kill-me" => play_program(dir, "killed"),
+        "threads" => play_threads(dir),
         _ => play_program(dir, "lives"),
     }
     true
@@ -50,16 +58,62 @@ fn play_agent(dir: &Path) {
     agent.stop();
 }
 
-/// Logs numbers until its input ends, and says now and then how far it is.
-fn play_program(dir: &Path, name: &'static str) {
-    let guard = logdrive::builder("program")
+fn init(dir: &Path) -> logdrive::Guard {
+    logdrive::builder("program")
         .use_env(false)
         .agent(dir.join("sock/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .run_dir(dir.join("own"))
         .file(logdrive::File::new(dir.join("own.log")))
         .init()
-        .expect("it starts");
+        .expect("it starts")
+}
+
+/// Bytes of the rings that this process has.
+fn rings_bytes() -> u64 {
+    let links = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+    let is_ring = |path: &PathBuf| {
+        std::fs::read_link(path).is_ok_and(|link| link.to_string_lossy().contains("logdrive-ring"))
+    };
+    let rings = links.map(|link| link.path()).filter(is_ring);
+    rings
+        .map(|path| std::fs::metadata(path).expect("a ring").len())
+        .sum()
+}
+
+/// Threads that all live at once.
+const THREADS: usize = 40;
+/// Records that each of them logs in a burst: several small rings full.
+const BURST: u64 = 5_000;
+
+/// Logs a record in each of many threads, says how many bytes their rings have, and logs more than these hold.
+fn play_threads(dir: &Path) {
+    let guard = init(dir);
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                let who = format!("t{thread}");
+                logdrive::info!(who, number = 0u64, "counted");
+                barrier.wait();
+                if thread == 0 {
+                    report(&format!("rings {}", rings_bytes()));
+                }
+                barrier.wait();
+                for number in 1..BURST {
+                    logdrive::info!(who, number, "counted");
+                }
+            });
+        }
+    });
+    assert_eq!(guard.stop().expect("it ran").0, logdrive::Stopped::Complete);
+}
+
+/// Logs numbers until its input ends, and says now and then how far it is.
+fn play_program(dir: &Path, name: &'static str) {
+    let guard = init(dir);
     assert!(logdrive::session_path().is_none(), "an agent has the session");
     let over = end_of_input();
     let mut number = 0u64;
@@ -166,5 +220,30 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
     for (index, start) in starts.iter().enumerate() {
         let end = starts.get(index + 1).copied().unwrap_or(found.len());
         are_all_once(&found[*start..end], 6000);
+    }
+}
+
+/// Each thread had a ring of the largest size from its first record on.
+#[test]
+fn threads_begin_with_small_rings_and_go_on_in_larger_ones_in_order() {
+    const NAME: &str = "threads_begin_with_small_rings_and_go_on_in_larger_ones_in_order";
+    if plays() {
+        return;
+    }
+    let dir = logdrive_testkit::directory();
+    let mut agent = start(NAME, "agent", dir.path());
+    agent.expect("ready");
+    let mut program = start(NAME, "threads", dir.path());
+    let bytes = program.expect("rings ");
+    let bytes: u64 = bytes.parse().expect("a number");
+    program.end();
+    agent.end();
+    assert!(bytes < THREADS as u64 * (1 << 20) / 2, "{bytes} bytes of rings");
+    let text = std::fs::read_to_string(log_file(dir.path())).expect("the log");
+    for thread in 0..THREADS {
+        assert!(
+            numbers(&text, &format!("t{thread}")).into_iter().eq(0..BURST),
+            "thread {thread}"
+        );
     }
 }

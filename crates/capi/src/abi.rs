@@ -193,7 +193,6 @@ pub unsafe extern "C" fn logdrive_options_set_sink(
 /// Options that were not freed, which no other thread changes meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn logdrive_start(options: *const Options) -> c_int {
-    keep_end();
     // SAFETY: the caller's.
     match unsafe { options.as_ref() } {
         Some(options) => guarded(|| LOGGER.start(options)),
@@ -207,7 +206,6 @@ pub unsafe extern "C" fn logdrive_start(options: *const Options) -> c_int {
 /// As for `logdrive_start`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn logdrive_restart(options: *const Options) -> c_int {
-    keep_end();
     // SAFETY: the caller's.
     match unsafe { options.as_ref() } {
         Some(options) => guarded(|| LOGGER.restart(options)),
@@ -233,7 +231,8 @@ pub extern "C" fn logdrive_flush() -> c_int {
     guarded(|| complete(logdrive::flush()))
 }
 
-/// As `logdrive_flush`, then makes all files durable.
+/// As `logdrive_flush`, then makes all files durable. `Incomplete` also where something since the last answer may not be on
+/// disk; the log says what.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_sync() -> c_int {
     guarded(|| complete(logdrive::sync()))
@@ -242,6 +241,9 @@ pub extern "C" fn logdrive_sync() -> c_int {
 fn complete(all: bool) -> c_int {
     if all {
         Code::Ok as c_int
+    } else if logdrive_ring::local::is_busy() {
+        // In a signal handler that has interrupted the logger. A text would allocate.
+        Code::Incomplete as c_int
     } else {
         fail(
             Code::Incomplete,
@@ -473,24 +475,15 @@ pub extern "C" fn logdrive_rescue_descriptor() -> c_int {
     guarded_or(-1, || rescue::descriptor().unwrap_or(-1))
 }
 
-/// Runs behind all handlers of `atexit` and all destructors of statics, so that what they log is written as well.
-extern "C" fn at_the_end() {
-    guarded_or((), || {
-        if LOGGER.is_running() {
-            // Nobody is left to be told; what could not be written stays in the session.
-            let _ = LOGGER.stop();
-        }
-    });
+/// Holds signals of the calling thread up, but for faults: for sections that take locks or allocate. Returns what
+/// `logdrive_release_signals` takes.
+#[unsafe(no_mangle)]
+pub extern "C" fn logdrive_hold_signals() -> u64 {
+    logdrive_ring::signals::hold()
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
-#[used]
-// SAFETY: the section holds addresses of functions without arguments, which the loader calls once each.
-#[unsafe(link_section = ".fini_array")]
-static END: extern "C" fn() = at_the_end;
-
-/// A linker takes from a static library only what is referred to.
-fn keep_end() {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    std::hint::black_box(&END);
+/// Ends what `logdrive_hold_signals` has begun in the same thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn logdrive_release_signals(held: u64) {
+    logdrive_ring::signals::release(held);
 }

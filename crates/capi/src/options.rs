@@ -88,6 +88,9 @@ mod tests {
                 .contains("add a sink")
         );
         assert!(options.add_sink("file:").unwrap_err().contains("file:PATH"));
+        let refused = options.set("run_as", "nobody").unwrap_err();
+        assert!(refused.contains("numbers of a user"), "{refused}");
+        options.set("run_as", "65534:65534").unwrap();
         options.add_sink("file:/tmp/x.log").unwrap();
         assert!(options.set_sink("layout", "xml").unwrap_err().contains("glog"));
         assert!(

@@ -10,6 +10,7 @@ static ENDS: Mutex<Option<(u32, RawFd)>> = Mutex::new(None);
 
 /// The descriptor that a handler writes to and reads from; starts the thread the first time in a process.
 pub(crate) fn descriptor() -> std::io::Result<RawFd> {
+    let _held = logdrive_ring::signals::Held::new();
     let mut ends = ENDS.lock().unwrap_or_else(PoisonError::into_inner);
     let process = std::process::id();
     if let Some((owner, descriptor)) = *ends

@@ -73,6 +73,7 @@ fn c_type(rust: &str) -> String {
         "c_int" => "int",
         "usize" => "size_t",
         "u32" => "uint32_t",
+        "u64" => "uint64_t",
         "" => "void",
         other => panic!("a type that C does not know: {other}"),
     }

@@ -196,7 +196,7 @@ Examples:
 
 Columns:
   STATE      alive; dead: its process was killed and its records wait for `logdrive recover`;
-             damaged: it cannot be read
+             damaged: `logdrive recover` saves what is whole, and says how to remove the rest
   AGE        since the process began to log
   RINGS      threads that log now / rings made
   COMMITTED  records that calls have committed

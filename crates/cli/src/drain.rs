@@ -7,8 +7,9 @@
 use crate::error::CliError;
 use clap::Args;
 use logdrive_drain::{Overflow, Sidecar, SidecarOptions, Stopped};
+use logdrive_ring::User;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bytes of the longest line that a program may say.
@@ -29,6 +30,26 @@ pub(crate) struct DrainArgs {
     /// Hold records back when the log is too slow, in place of dropping them
     #[arg(long)]
     hold: bool,
+    /// User and group that the program becomes: this process becomes them now
+    #[arg(long, value_name = "UID:GID", value_parser = parse_user)]
+    run_as: Option<User>,
+}
+
+fn parse_user(text: &str) -> Result<User, String> {
+    let numbers = text.split_once(':').map(|(uid, gid)| (uid.parse(), gid.parse()));
+    match numbers {
+        Some((Ok(uid), Ok(gid))) => Ok(User { uid, gid }),
+        _ => Err("expected the numbers of a user and a group, such as 65534:65534".to_owned()),
+    }
+}
+
+/// Makes for a user what only root can make, and becomes that user.
+fn become_user(session: &Path, user: User) -> nix::Result<()> {
+    logdrive_drain::prepare_for_user(session, user);
+    let gid = nix::unistd::Gid::from_raw(user.gid);
+    nix::unistd::setgroups(&[gid])?;
+    nix::unistd::setgid(gid)?;
+    nix::unistd::setuid(nix::unistd::Uid::from_raw(user.uid))
 }
 
 /// Runs the command; whether everything is in the log.
@@ -37,6 +58,12 @@ pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
         coarse_clock: args.coarse,
         overflow: if args.hold { Overflow::Hold } else { Overflow::Drop },
     };
+    if let Some(user) = args.run_as.filter(|user| user.is_other())
+        && let Err(cause) = become_user(&args.session, user)
+    {
+        say(&format!("error cannot become user {}: {cause}", user.uid));
+        return Ok(false);
+    }
     let sidecar = match Sidecar::start(&args.session, &options) {
         Ok(sidecar) => sidecar,
         Err(error) => {

@@ -10,6 +10,7 @@ use crate::table::{Side, Table, count_text};
 use crate::watched_session::{Session, State};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::{BackendError, Recovered};
+use logdrive_ring::{is_gone, is_set_aside};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ struct Line<'a> {
     files: Vec<PathBuf>,
     end: String,
     damage: Vec<String>,
+    /// Place of what could not be read, which was kept.
+    set_aside: Option<PathBuf>,
     error: Option<String>,
 }
 
@@ -55,6 +58,8 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
     for session in &sessions {
         match recover(session, into.as_ref()) {
             Ok(recovered) => put_recovered(args, session, &recovered, color.for_stdout(), &mut output)?,
+            // Such as by a program that has just started.
+            Err(_) if is_gone(&session.at.path) => {}
             Err(error) => {
                 all_well = false;
                 if args.json {
@@ -78,10 +83,16 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
 fn wanted(sessions: Vec<Session>, by_name: bool) -> Result<Vec<Session>, CliError> {
     let alive = sessions.iter().find(|session| session.state == State::Alive);
     let alive = alive.map(Session::title);
-    let gone: Vec<Session> = sessions
+    let (aside, gone): (Vec<Session>, Vec<Session>) = sessions
         .into_iter()
         .filter(|session| session.state != State::Alive)
-        .collect();
+        .partition(|session| !by_name && is_set_aside(&session.at.path));
+    for session in aside {
+        let path = safe(&session.at.path.to_string_lossy());
+        note(format!(
+            "{path} is kept, because something in it cannot be read: all else is in its log; `rm -r {path}` removes it"
+        ));
+    }
     match alive {
         Some(process) if by_name && gone.is_empty() => Err(CliError::Alive { process }),
         _ => Ok(gone),
@@ -155,7 +166,7 @@ fn look(
     for session in sessions {
         let files = target_files(args, session);
         let (style, files) = match (session.state, files.is_empty()) {
-            (State::Damaged, _) => (Style::Bad, "damaged: it cannot be read".to_owned()),
+            (State::Damaged, _) => (Style::Bad, "damaged: what is whole goes to its log".to_owned()),
             (_, true) if session.stats.pending() == 0 => {
                 (Style::Dim, "nowhere, and there is nothing to write".to_owned())
             }
@@ -210,6 +221,7 @@ fn line_of(session: &Session, files: Vec<PathBuf>, error: Option<String>) -> Lin
         files,
         end: end_of(session),
         damage: session.damage.iter().cloned().collect(),
+        set_aside: None,
         error,
     }
 }
@@ -228,6 +240,7 @@ fn put_recovered(
             records: recovered.records,
             end: recovered.end.clone(),
             damage: recovered.damage.clone(),
+            set_aside: recovered.set_aside.clone(),
             ..line_of(session, recovered.files.clone(), None)
         };
         return put_json(output, &line);
@@ -251,6 +264,14 @@ fn put_recovered(
             "  {} {}",
             paint.the(Style::Warning, "damage:"),
             safe(damage)
+        )?;
+    }
+    if let Some(aside) = &recovered.set_aside {
+        let aside = safe(&aside.to_string_lossy());
+        let kept = paint.the(Style::Warning, "kept:");
+        writeln!(
+            output,
+            "  {kept} what cannot be read stays in {aside}; `rm -r {aside}` removes it"
         )?;
     }
     Ok(())

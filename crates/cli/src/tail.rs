@@ -2,7 +2,7 @@
 //!
 //! Records come from the rings, which are observed (`logdrive_reader::follow`). What was logged before comes from the
 //! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
-//! to that moment, which takes the time between two flushes of the log, 200 ms by default.
+//! to that moment, which takes the time between two flushes of the log, 25 ms by default.
 
 mod past;
 mod pause;

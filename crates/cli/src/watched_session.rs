@@ -9,7 +9,7 @@ use logdrive_agent::AgentError;
 use logdrive_drain::control::{Action, Rule, is_off, sampled_variants, selects};
 use logdrive_drain::{RecoverableSink, SinkDrop, SinkStats, Stats, sinks_from_text};
 use logdrive_ring::control::{ControlEntry, EVERY, KeyField, KeyedLimit, PER_KEY, PER_SECOND};
-use logdrive_ring::{CallsiteTotals, Consumer, Ring, SessionReader};
+use logdrive_ring::{CallsiteTotals, Consumer, Ring, SessionReader, is_set_aside};
 use logdrive_wire::Callsite;
 use logdrive_wire::agent::SessionState;
 use std::path::PathBuf;
@@ -270,6 +270,8 @@ impl WatchedSession {
             at: self.at.clone(),
             state: if self.at.is_alive() {
                 State::Alive
+            } else if is_set_aside(&self.at.path) {
+                State::Damaged
             } else {
                 State::Dead
             },
@@ -424,6 +426,7 @@ mod tests {
             sink_count: 0,
             buffers_per_sink: 0,
             buffer_bytes: 512 * 1024,
+            sinks_at_start: 0,
             keep_bytes: 0,
         };
         let (writer, _) = SessionWriter::create(&options).expect("a session");

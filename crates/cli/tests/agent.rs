@@ -30,6 +30,7 @@ fn program() {
     let records: u64 = std::env::var(RECORDS).unwrap().parse().unwrap();
     let guard = logdrive::builder("shop")
         .agent(dir.join("agent/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .run_dir(dir.join("run"))
         .file(logdrive::File::new(dir.join("alone.log")))
         .full(logdrive::Full::Block)

@@ -7,7 +7,8 @@ use logdrive_testkit::{Process, report, this_test, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::os::unix::net::UnixListener;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,8 @@ use support::collector::{World, cycles};
 
 const TO: &str = "LOGDRIVE_CLI_TEST_TO";
 const SPOOL: &str = "LOGDRIVE_CLI_TEST_SPOOL";
+/// Set where records are dropped that have no room in the sink's buffers.
+const DROPS: &str = "LOGDRIVE_CLI_TEST_DROPS";
 const AGENT: &str = "LOGDRIVE_CLI_TEST_AGENT";
 
 /// The program, when this process is one: obeys its standard input.
@@ -34,15 +37,20 @@ fn program() {
     if let Some(agent) = std::env::var_os(AGENT) {
         builder = builder
             .agent(agent)
+            .agent_timeout(std::time::Duration::from_secs(60))
             .file(logdrive::File::new(dir.join("alone.log")));
     } else {
         let mut ship = logdrive::Ship::to(&std::env::var(TO).expect("given")).expect("an address");
         if let Some(spool) = std::env::var_os(SPOOL) {
             ship = ship.spool(spool);
         }
+        if std::env::var_os(DROPS).is_some() {
+            builder = builder.overflow(logdrive::Overflow::Drop);
+        }
         builder = builder.sink(ship.flush_every(Duration::from_millis(5)));
     }
     let guard = builder.init().expect("logging starts");
+    let mut own = Vec::new();
     report("ready");
     for command in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = command.split(' ').collect();
@@ -54,8 +62,24 @@ fn program() {
                 }
                 println!("done");
             }
+            "flood" => {
+                for id in 0..number(1) {
+                    logdrive::info!(id, filler = "x".repeat(300), "flood");
+                    if id % 500 == 0 {
+                        logdrive::error!(id, "order filled");
+                    }
+                }
+                println!("done");
+            }
             "flush" => println!("done {}", logdrive::flush()),
             "deliver" => println!("done {}", logdrive::deliver(Duration::from_secs(60))),
+            "close" => {
+                logdrive_ring::close_inherited();
+                // More than the logger had descriptors, under the same numbers.
+                own.extend((0..64).map(|_| UnixStream::pair().expect("sockets")));
+                println!("done");
+            }
+            "own" => println!("done {}", own.iter().all(is_untouched)),
             "state" => {
                 let state = &logdrive::shipping()[0].1;
                 println!("done {} {}", state.is_connected, state.failure);
@@ -66,6 +90,15 @@ fn program() {
     drop(guard);
     // Before the test harness says something to a parent that listens no more.
     std::process::exit(0);
+}
+
+/// Nothing has come into sockets of the program.
+fn is_untouched((one, other): &(UnixStream, UnixStream)) -> bool {
+    [one, other].into_iter().all(|mut end| {
+        end.set_nonblocking(true).expect("it is open");
+        end.read(&mut [0; 1])
+            .is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    })
 }
 
 fn start(world: &World, variables: &[(&str, &str)]) -> Process {
@@ -98,6 +131,38 @@ fn check(world: &World, count: u64) {
     let twice = times.values().filter(|times| **times > 1).count();
     assert_eq!((missing, twice), (0, 0), "missing and twice of {count}");
     assert_eq!(times.len() as u64, count);
+}
+
+/// A collector that is away longer than the buffers last: warnings and above have room of their own, and lines say what is
+/// missing.
+#[test]
+fn errors_of_a_flood_wait_for_a_collector_that_is_away() {
+    const FLOOD: u64 = 50_000;
+    let world = World::new();
+    let address = world.address();
+    let mut program = start(&world, &[(TO, &address), (DROPS, "1")]);
+    program.ask(&format!("flood {FLOOD}"), "done");
+    let collector = world.start();
+    assert_eq!(program.ask("deliver", "done"), "true");
+    program.end();
+    drop(collector);
+    let lines = world.raw();
+    let count = |message: &str| {
+        let value = format!("\"message\":\"{message}\"");
+        lines.iter().filter(|line| line.contains(&value)).count() as u64
+    };
+    assert_eq!(count("order filled"), FLOOD / 500, "all errors");
+    let told = lines.iter().filter_map(|line| {
+        let value: Value = serde_json::from_str(line).ok()?;
+        value["message"]
+            .as_str()?
+            .contains(" records dropped: ")
+            .then_some(())?;
+        value["count"].as_u64()
+    });
+    let (told, written) = (told.sum::<u64>(), count("flood"));
+    assert!(told > 0, "the buffers took all of {FLOOD}");
+    assert_eq!(told + written, FLOOD, "{:?}", lines.last());
 }
 
 #[test]
@@ -242,6 +307,11 @@ fn an_agent_ships_the_records_of_its_processes() {
     let pids = [one.pid(), two.pid()];
     one.end();
     two.end();
+    // An agent leaves in the spool, for the next start, all that a slow collector has not taken by its end.
+    let is_order = |line: &&String| line.contains("order filled");
+    wait_for("all are with the collector", || {
+        (world.raw().iter().filter(is_order).count() >= 12_000).then_some(())
+    });
     agent.end();
     collector.end();
     check(&world, 12_000);
@@ -425,4 +495,34 @@ fn a_start_asks_a_collector_that_does_not_answer_once_for_all_dead_sessions() {
         (0..next).chain(1000..1010).collect::<Vec<u64>>(),
         "each once"
     );
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_sends_on_and_its_own_sockets_get_nothing() {
+    let world = World::new();
+    let (collector, _) = world.collect(&world.address(), &[]);
+    let spool = world.path("spool").display().to_string();
+    let mut process = start(&world, &[(TO, &world.address()), (SPOOL, &spool)]);
+    process.ask("log 0 500", "done");
+    assert_eq!(process.ask("deliver", "done"), "true");
+    // The connection's descriptor is one of the program's now.
+    process.ask("close", "done");
+    process.ask("log 500 1000", "done");
+    assert_eq!(process.ask("deliver", "done"), "true");
+    // The same for those of the spool, which a collector that is away has filled.
+    drop(collector);
+    process.ask("log 1000 1500", "done");
+    wait_for("the spool has records", || {
+        std::fs::read_dir(&spool)
+            .ok()?
+            .flatten()
+            .find(|entry| entry.path().is_dir())
+    });
+    process.ask("close", "done");
+    process.ask("log 1500 2000", "done");
+    let (_collector, _) = world.collect(&world.address(), &[]);
+    assert_eq!(process.ask("deliver", "done"), "true");
+    assert_eq!(process.ask("own", "done"), "true");
+    check(&world, 2000);
+    process.end();
 }

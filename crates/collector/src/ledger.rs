@@ -1,8 +1,8 @@
 //! The ledger: the records of each session that are in the log. Written before the log, so that a collector that is
 //! killed between the two knows what to take back.
 //!
-//! Each entry has 88 bytes: a checksum, then session, epoch, the number behind the last record, and where in which file
-//! its bytes lie. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
+//! Each entry has 88 bytes: a checksum, then session, epoch, the number behind the last record, where in which file its bytes
+//! lie, and the boot of the machine. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
 
 use crate::error::CollectorError;
 use logdrive_drain::file::Placement;
@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     /// Location of its batch in the log; of length 0 in a ledger that was written anew.
     pub(crate) place: Placement,
     pub(crate) length: u64,
+    /// Boot in which it was written; 0 where that is not known.
+    pub(crate) boot: u64,
 }
 
 impl Entry {
@@ -38,9 +40,10 @@ impl Entry {
             self.place.ino,
             self.place.offset,
             self.length,
+            self.boot,
         ];
         bytes[8..24].copy_from_slice(&self.session.to_le_bytes());
-        for (place, number) in bytes[24..72].chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in bytes[24..80].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let crc = checksum(&bytes[8..]);
@@ -69,6 +72,7 @@ impl Entry {
                 offset: numbers.next()?,
             },
             length: numbers.next()?,
+            boot: numbers.next()?,
         })
     }
 }
@@ -84,6 +88,8 @@ pub(crate) struct Ledger {
     path: PathBuf,
     file: File,
     end: u64,
+    /// This boot of the machine; 0 where that is not known.
+    boot: u64,
 }
 
 impl Ledger {
@@ -97,9 +103,10 @@ impl Ledger {
             path: path.clone(),
             file,
             end: 0,
+            boot: logdrive_ring::boot().unwrap_or(0),
         };
         let mut entries = ledger.read().map_err(&failed)?;
-        take_back(directory, &mut entries).map_err(&failed)?;
+        take_back(directory, &mut entries, ledger.boot).map_err(&failed)?;
         // The last entry of each, in the order of those.
         let mut seen = HashSet::new();
         let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
@@ -129,6 +136,10 @@ impl Ledger {
 
     /// Notes the location at which bytes are about to be written.
     pub(crate) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let entry = Entry {
+            boot: self.boot,
+            ..*entry
+        };
         self.file.write_all_at(&entry.encode(), self.end)?;
         self.end += ENTRY_BYTES as u64;
         Ok(())
@@ -172,8 +183,10 @@ impl Ledger {
     }
 }
 
-/// Drops entries at the end whose bytes are not whole in the log, and cuts those bytes off.
-fn take_back(directory: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
+/// Drops entries at the end whose bytes are not whole in the log, and cuts those bytes off. The kernel keeps what it has
+/// taken until the machine ends: in the same boot at most the last batch can be missing, and a log that ends before it was
+/// truncated by another program, as `copytruncate` does.
+fn take_back(directory: &Path, entries: &mut Vec<Entry>, boot: u64) -> io::Result<()> {
     while let Some(last) = entries.last().filter(|entry| entry.length > 0) {
         let Some(path) = find(directory, last.place)? else {
             // Rotated, compressed and gone: it was whole, or the next one would not have been written.
@@ -181,13 +194,17 @@ fn take_back(directory: &Path, entries: &mut Vec<Entry>) -> io::Result<()> {
         };
         let file = OpenOptions::new().write(true).open(&path)?;
         let length = file.metadata()?.len();
-        if length >= last.place.offset + last.length {
+        let is_same_boot = boot != 0 && last.boot == boot;
+        if length >= last.place.offset + last.length || is_same_boot && length < last.place.offset {
             return Ok(());
         }
         if length > last.place.offset {
             file.set_len(last.place.offset)?;
         }
         entries.pop();
+        if is_same_boot {
+            return Ok(());
+        }
     }
     Ok(())
 }
@@ -219,6 +236,39 @@ mod tests {
             cursor: DedupCursor { epoch: 1, next },
             place: Placement { dev, ino, offset },
             length,
+            boot: 0,
+        }
+    }
+
+    #[test]
+    fn records_stay_collected_where_the_log_was_truncated_before_the_collector_was_killed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let log = directory.path().join("collected.log");
+        let boot = logdrive_ring::boot().expect("this system has boots");
+        for (length, is_same_boot, expected) in [
+            // Truncated.
+            (0, true, 9),
+            (3, true, 9),
+            // Torn: the last batch alone is missing.
+            (12, true, 5),
+            (20, true, 9),
+            // After a power cut the kernel has forgotten what the disk has not.
+            (3, false, 0),
+        ] {
+            std::fs::write(&log, vec![b'x'; length]).expect("written");
+            let found = log.metadata().expect("there");
+            let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
+            ledger.renew(&[]).expect("written");
+            ledger.boot = if is_same_boot { boot } else { 1 };
+            for (next, offset) in [(5, 0), (9, 10)] {
+                ledger
+                    .append(&entry(1, next, found.ino(), offset, 10, found.dev()))
+                    .expect("written");
+            }
+            drop(ledger);
+            let (_, sessions) = Ledger::open(directory.path()).expect("opened");
+            let next = sessions.first().map_or(0, |(_, cursor)| cursor.next);
+            assert_eq!(next, expected, "a log of {length} bytes, {is_same_boot}");
         }
     }
 
@@ -231,6 +281,8 @@ mod tests {
             let found = log.metadata().expect("there");
             let (mut ledger, _) = Ledger::open(directory.path()).expect("opened");
             ledger.renew(&[]).expect("written");
+            // As after a power cut.
+            ledger.boot = 1;
             ledger
                 .append(&entry(1, 5, found.ino(), 0, 10, found.dev()))
                 .expect("written");

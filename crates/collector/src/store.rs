@@ -3,7 +3,7 @@
 use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::ledger::{Entry, Ledger};
-use logdrive_drain::file::{Disk, FileOptions, LogFile};
+use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::{HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
@@ -12,6 +12,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Times that a batch is written to a new file where the file was deleted under it; then its sender tries again.
+const DELETED_TRIES_MAX: u32 = 4;
 
 /// Counts of a store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -268,8 +271,28 @@ impl Inner {
         Ok(after.next)
     }
 
-    /// First the ledger, then the log: `spec/frame.md` says why.
+    /// Writes a batch; again where the file was deleted under it.
     fn write(&mut self, session: u128, cursor: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
+        let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
+        for _ in 0..DELETED_TRIES_MAX {
+            self.write_once(session, cursor, syncs)?;
+            if !self.file.was_deleted() {
+                if syncs {
+                    let synced = self.file.sync();
+                    synced.map_err(|failed| CollectorError::from(failed.cause))?;
+                }
+                return Ok(());
+            }
+            self.ledger.take_last_back().map_err(ledger_failed)?;
+        }
+        Err(FileError::Deleted {
+            path: self.file.path(),
+        }
+        .into())
+    }
+
+    /// First the ledger, then the log: `spec/frame.md` says why.
+    fn write_once(&mut self, session: u128, cursor: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
         let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
         let length = self.out.len() as u64;
         let place = self.file.place(length, now_unix_ns())?;
@@ -278,6 +301,7 @@ impl Inner {
             cursor,
             place,
             length,
+            ..Entry::default()
         };
         if let Err(cause) = self.ledger.append(&entry) {
             self.file.abandon(place, 0)?;
@@ -291,11 +315,6 @@ impl Inner {
             self.file.abandon(place, 0)?;
             self.ledger.take_last_back().map_err(ledger_failed)?;
             return Err(failed.cause.into());
-        }
-        if syncs {
-            self.file
-                .sync()
-                .map_err(|failed| CollectorError::from(failed.cause))?;
         }
         Ok(())
     }

@@ -10,21 +10,26 @@ use crate::file::{Disk, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::internal_notices::gap_callsite;
-use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK};
+use crate::limits::{BUFFER_BYTES, BUFFERS_PER_SINK, HELD_BYTES, HELD_SESSIONS, OPEN_WAIT_MS, THREAD_WAIT_S};
 use crate::recover;
+use crate::recovery_state::RecoveryState;
+use crate::session_place::describe_place;
+use crate::sink::buffer::SinkBuffer;
 use crate::sink::options::{SinkOptions, Target, sinks_to_text};
 use crate::sink::start::{SinkStarter, process_info};
-use crate::sink::writer::IoRequest;
+use crate::sink::writer::{IoRequest, OpenAttempt};
 use crate::sinks::Sinks;
 use crate::stats::{Stats, StatsSource};
 use crate::status::BackendStatus;
-use logdrive_ring::{KeepFile, SessionOptions, SessionReader, SessionWriter, control, default_run_dir};
+use crate::target_user::{prepare, work_as};
+use logdrive_ring::{KeepFile, SessionOptions, SessionReader, SessionWriter, User, control, default_run_dir};
+use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of a backend.
 #[derive(Debug, Clone)]
@@ -43,12 +48,18 @@ pub struct BackendOptions {
     pub coarse_clock: bool,
     /// Whether sessions that dead processes of the same application left are drained first.
     pub recover: bool,
+    /// Sessions of dead processes that are kept where they cannot be recovered. Default: 64.
+    pub held_sessions: u64,
+    /// Bytes that they take together, and no more than half of their file system. Default: 256 MiB.
+    pub held_bytes: u64,
     /// The file system, or one that fails on purpose.
     pub storage: Arc<dyn Storage>,
     /// Output buffers of 1 MiB for each sink. Default: 8.
     pub buffers_per_sink: usize,
     /// Places for sinks, those that are added later included; 16 at most. Default: as many as there are sinks.
     pub sink_places: usize,
+    /// User that the process becomes after the start, if it starts as another one.
+    pub run_as: Option<User>,
 }
 
 impl BackendOptions {
@@ -62,9 +73,12 @@ impl BackendOptions {
             keep: None,
             coarse_clock: false,
             recover: true,
+            held_sessions: HELD_SESSIONS,
+            held_bytes: HELD_BYTES,
             storage: Arc::new(Disk),
             buffers_per_sink: BUFFERS_PER_SINK,
             sink_places: 0,
+            run_as: None,
         }
     }
 
@@ -96,6 +110,7 @@ impl BackendOptions {
             sink_count: self.sinks.len().max(self.sink_places),
             buffers_per_sink: self.buffers_per_sink,
             buffer_bytes: BUFFER_BYTES,
+            sinks_at_start: self.sinks.len(),
             keep_bytes: self.keep.as_ref().map_or(0, |keep| keep.bytes),
         }
     }
@@ -111,6 +126,9 @@ pub struct Backend {
     sinks: Sinks,
     pub(crate) commands: CommandSender,
     status: Arc<BackendStatus>,
+    recovery: Arc<RecoveryState>,
+    /// Whether a flight recorder is written when the process crashes.
+    keeps_for_crash: bool,
 }
 
 /// Outcome of the end of a backend.
@@ -123,26 +141,36 @@ pub enum Stopped {
 }
 
 impl Backend {
-    /// Makes the session, recovers what dead processes of the same name left, opens the sinks, starts the threads.
+    /// Starts to recover what dead processes of the same name left, makes the session, opens the sinks, starts the
+    /// threads. Goes on after a moment where disks do not answer, or there is much to recover: then files are opened
+    /// when that is done, and lines wait in memory.
     ///
     /// # Errors
     /// When no run directory can be used, a sink cannot be opened, or a thread cannot be started.
     pub fn start(options: &BackendOptions) -> Result<Self, BackendError> {
-        let status = Arc::new(BackendStatus::new(options.sinks.len()));
-        if options.recover {
-            recover::recover_app(&options.run_dirs(), &options.app, &status);
-        }
-        let session = make_session(options, &status)?;
-        Self::start_in(options, session, status, None)
+        let Some(user) = options.run_as.filter(|user| user.is_other()) else {
+            return start_here(options);
+        };
+        prepare(user, options.run_dir.as_deref(), &options.sinks);
+        work_as(user, || start_here(options))?.unwrap_or_else(|cause| {
+            let backend = start_here(options)?;
+            backend.notice(format!(
+                "files cannot be made as user {} (run_as): {cause}; they are made as user {}",
+                user.uid,
+                logdrive_ring::user_id()
+            ));
+            Ok(backend)
+        })
     }
 
     pub(crate) fn start_in(
         options: &BackendOptions,
         session: Arc<SessionWriter>,
         status: Arc<BackendStatus>,
+        recovery: Arc<RecoveryState>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
-        let started = Self::start_threads(options, &session, status, router);
+        let started = Self::start_threads(options, &session, status, recovery, router);
         if started.is_err() {
             // The session holds nothing yet; the error that ended the start is the one to report.
             let _ = session.remove();
@@ -154,6 +182,7 @@ impl Backend {
         options: &BackendOptions,
         session: &Arc<SessionWriter>,
         status: Arc<BackendStatus>,
+        recovery: Arc<RecoveryState>,
         router: Option<Router>,
     ) -> Result<Self, BackendError> {
         // First, because id 0 is the gap callsite of every session.
@@ -161,19 +190,18 @@ impl Backend {
         session.register(&gap, control::ON)?;
         // A thread that starts takes one of these and does not wait for the file of a new ring.
         for _ in 0..crate::limits::SPARE_RINGS {
-            session.make_spare_ring(crate::limits::SPARE_RINGS)?;
+            // If this fails, the thread that needs the ring finds out by itself.
+            let _ = session.make_spare_ring(crate::limits::SPARE_RINGS);
         }
         let starter = SinkStarter {
             buffers: Arc::clone(session.buffers()),
             storage: Arc::clone(&options.storage),
             status: Arc::clone(&status),
             process: process_info(&options.app),
+            recovery: Arc::clone(&recovery),
+            run_dirs: options.run_dirs().into(),
         };
-        let mut sink_buffers = Vec::new();
-        for (index, sink) in options.sinks.iter().enumerate() {
-            let spare = session.buffers().take_all(index)?;
-            sink_buffers.push(starter.start(index, sink, starter.open(&sink.target)?, spare)?);
-        }
+        let sink_buffers = start_sinks(options, session, &starter)?;
         let writers = sink_buffers.iter().map(|sink| Some(sink.sender())).collect();
         let (sender, inbox) = channel();
         let commands = CommandSender::new(sender, session);
@@ -203,8 +231,10 @@ impl Backend {
             drain: DrainThread::start(drain, own, Arc::clone(&status), stop)?,
             touching: Mutex::new(touching),
             sinks: Sinks::new(starter, writers, commands.clone()),
+            recovery,
             commands,
             status,
+            keeps_for_crash: options.keep.as_ref().is_some_and(|keep| keep.on_crash),
         })
     }
 
@@ -232,14 +262,18 @@ impl Backend {
         self.drain.flush()
     }
 
-    /// As [`Backend::flush`], then makes all files durable (C2); `false` also when the system says that this failed.
+    /// As [`Backend::flush`], then makes all files durable (C2), with those that were rotated, and their names.
+    ///
+    /// `false` also when something that was logged since the last answer may not be on disk, whoever found that out: a
+    /// disk flush in time that failed, a file that was deleted before it was durable. The log says which. A later
+    /// `true` is about what was logged after that.
     pub fn sync(&self) -> bool {
-        let lost_before = self.status.lost();
+        let told_before = self.status.lost_told();
         if !self.flush() {
             return false;
         }
         self.sinks.send_all(|| IoRequest::Sync);
-        self.flush() && self.status.lost() == lost_before
+        self.flush() && self.status.tell_lost(&told_before)
     }
 
     /// Asks for a flush without waiting for it: a flush ticket for [`Sinks::flush_status`].
@@ -258,12 +292,12 @@ impl Backend {
     /// still on its way, in memory or in a spool.
     #[cfg(all(feature = "ship", target_os = "linux"))]
     pub fn deliver(&self, timeout: Duration) -> bool {
-        let end = std::time::Instant::now() + timeout;
+        let end = Instant::now() + timeout;
         let is_flushed = self.flush();
         let mut watched = self.status.watched().into_iter();
         is_flushed
             && watched.all(|(_, watch)| {
-                let left = end.saturating_duration_since(std::time::Instant::now());
+                let left = end.saturating_duration_since(Instant::now());
                 watch.wait_acknowledged(watch.next_number(), left)
             })
     }
@@ -293,10 +327,26 @@ impl Backend {
         self.drain.wake();
     }
 
+    /// As [`Backend::stop_until`], where the process is about to die of a crash: what a flight recorder keeps is written
+    /// before the last line.
+    pub fn stop_crashed(&self, until: Instant, end: (Level, &str)) -> Stopped {
+        if self.keeps_for_crash {
+            let reason = "the process has crashed".to_owned();
+            self.commands.send(Command::Dump(None, None, reason));
+        }
+        self.stop_until(Some(until), Some(end))
+    }
+
     /// Drains what is committed, writes it, and ends the threads. Waits as long as anything moves, and five seconds
     /// more.
     pub fn stop(&self) -> Stopped {
-        let Some(is_written) = self.drain.stop(None) else {
+        self.stop_until(None, None)
+    }
+
+    /// As [`Backend::stop`], with a last line about the logger itself, and no longer than until then.
+    pub fn stop_until(&self, until: Option<Instant>, end: Option<(Level, &str)>) -> Stopped {
+        self.recovery.stop(until);
+        let Some(is_written) = self.drain.stop(end, until) else {
             return Stopped::Complete;
         };
         let touching = self
@@ -310,9 +360,59 @@ impl Backend {
         }
         match is_written && self.stats().pending() == 0 && self.session().remove().is_ok() {
             true => Stopped::Complete,
-            false => Stopped::LeftForRecovery,
+            false => {
+                self.session().header().mark_stopped();
+                Stopped::LeftForRecovery
+            }
         }
     }
+}
+
+/// Starts a backend, with threads that have the rights of the calling one.
+fn start_here(options: &BackendOptions) -> Result<Backend, BackendError> {
+    let status = Arc::new(BackendStatus::new(options.sinks.len()));
+    let recovery = recover::start_recovery(options, &status);
+    let session = make_session(options, &status)?;
+    // Who keeps lines in this process has no log to read them in later.
+    let is_kept = |sink: &SinkOptions| !matches!(sink.target, Target::Memory(_) | Target::Discard);
+    if options.sinks.iter().any(is_kept)
+        && let Some(place) = describe_place(session.path())
+    {
+        status.inform(place);
+    }
+    Backend::start_in(options, session, status, recovery, None)
+}
+
+/// Starts the sinks. Their threads open files, which a disk that does not answer keeps from the program for a moment
+/// only: then they are opened when it does.
+fn start_sinks(
+    options: &BackendOptions,
+    session: &SessionWriter,
+    starter: &SinkStarter,
+) -> Result<Vec<SinkBuffer>, BackendError> {
+    let (mut sink_buffers, mut tries) = (Vec::new(), Vec::new());
+    for (index, sink) in options.sinks.iter().enumerate() {
+        let spare = session.buffers().take_all(index)?;
+        let (output, attempt) = starter.open_at_start(sink)?;
+        sink_buffers.push(starter.start(index, sink, output, spare)?);
+        tries.extend(attempt);
+    }
+    let mut until = None;
+    for attempt in tries {
+        let mut timeout = Duration::from_secs(THREAD_WAIT_S);
+        while let Ok(tried) = attempt.recv_timeout(timeout) {
+            match tried {
+                OpenAttempt::Begun => {
+                    let open_wait = Duration::from_millis(OPEN_WAIT_MS);
+                    let until = *until.get_or_insert_with(|| Instant::now() + open_wait);
+                    timeout = until.saturating_duration_since(Instant::now());
+                }
+                OpenAttempt::Settled => break,
+                OpenAttempt::Failed(error) => return Err(error),
+            }
+        }
+    }
+    Ok(sink_buffers)
 }
 
 /// Has the memory of the flight recorder touched by a thread of its own: a virtual machine may take tens of milliseconds to
@@ -335,7 +435,7 @@ pub(crate) fn make_session(
     let (session, failed) = SessionWriter::create(&options.session_options())?;
     for error in failed {
         status.notice(format!(
-            "{error}; the session is in {} instead",
+            "{error}; instead the session is in {}",
             session.path().display()
         ));
     }

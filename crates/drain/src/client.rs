@@ -1,5 +1,6 @@
 //! A client process: one whose session a drain of another process reads.
 
+use logdrive_ring::HostedSession;
 use std::fmt;
 
 /// A process whose session is drained here, as a route sees it.
@@ -11,6 +12,18 @@ pub struct ClientProcess {
     pub pid: u32,
     /// User, by the kernel.
     pub uid: u32,
+}
+
+impl ClientProcess {
+    /// Process of a session.
+    pub fn of(session: &HostedSession) -> Self {
+        let peer = session.peer();
+        Self {
+            app: session.app().to_owned(),
+            pid: peer.pid,
+            uid: peer.uid,
+        }
+    }
 }
 
 impl fmt::Display for ClientProcess {

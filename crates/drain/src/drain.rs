@@ -5,13 +5,14 @@
 //! `spec/session.md` for what the commit buys.
 
 use crate::limits::{
-    HOUSEKEEPING_NS, NO_PROGRESS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, PAUSE_SESSIONS,
-    PAUSE_TIMES_MAX, SPARE_RINGS,
+    HOUSEKEEPING_NS, PAUSE_BUSY_NS_MAX, PAUSE_NS_MAX, PAUSE_NS_MIN, PAUSE_SESSIONS, PAUSE_TIMES_MAX,
+    SPARE_RINGS,
 };
-use crate::process_exit::END_LEVEL;
 use crate::sink::writer::IoRequest;
-use crate::status::Waited;
+use crate::status::{WaitLimit, Waited};
 use logdrive_ring::clock::monotonic_ns;
+use logdrive_ring::damage_told;
+use logdrive_wire::Level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -24,6 +25,7 @@ pub(crate) mod command;
 pub(crate) mod counts;
 mod dump;
 mod emit;
+pub(crate) mod input_account;
 mod merge;
 pub(crate) mod pipeline;
 mod report;
@@ -37,6 +39,15 @@ use command::{Command, handle_commands};
 use dump::DumpState;
 use merge::{MergeQueue, merge};
 use pipeline::{DrainParts, Pipeline};
+
+/// Outcome of the end of a drain.
+#[derive(Debug, Default)]
+pub(crate) struct Closed {
+    /// All sinks have ended, with all that they were given.
+    pub(crate) is_complete: bool,
+    /// The line of the end, where there is one.
+    pub(crate) end: Option<String>,
+}
 
 /// Takes records from rings to sinks.
 pub(crate) struct Drain {
@@ -82,8 +93,7 @@ impl Drain {
             let dumps = dump::write_slices(&mut self.pipe);
             let has_left = !is_leaving || sessions::remove_finished(&mut self.pipe);
             if requested > answered && has_left && !self.pipe.collect.is_dumping() {
-                self.pipe.hand_over_all();
-                self.pipe.emit.send_all(|| IoRequest::Ticket(requested));
+                self.pipe.pass_ticket(requested);
                 answered = requested;
             }
             report::maintain_control(&mut self.pipe, stopping);
@@ -118,6 +128,7 @@ impl Drain {
     /// Makes one pass; returns the number of records taken. With `all`, records up to this very moment are taken.
     fn pass(&mut self, all: bool) -> u64 {
         let pipe = &mut self.pipe;
+        pipe.emit.begin_pass(Instant::now());
         pipe.clock.renew(&pipe.collect);
         // A ring that comes after this look has only times behind the bound, so the time is read before.
         let mut bound = pipe.collect.now_ticks();
@@ -141,10 +152,15 @@ impl Drain {
         }
         self.housekeeping_at_ns = now_ns + HOUSEKEEPING_NS;
         if let Some(own) = self.pipe.collect.input(0)
-            && own.session.own().is_some()
+            && let Some(writer) = own.session.own()
         {
+            // If the lock cannot be taken now, number and start of the process still show that it lives.
+            let _ = writer.keep_lock();
             let disabled = self.pipe.counts.disabled_calls();
             own.session.header().store_disabled(disabled);
+            if let Some(text) = writer.take_notice() {
+                self.pipe.status.notice(text);
+            }
         }
         report::report_drops(&mut self.pipe);
     }
@@ -181,7 +197,7 @@ impl Drain {
             return;
         };
         if took == 0 {
-            // Where this fails, the thread that needs the ring finds out by itself and counts it.
+            // If this fails, the thread that needs the ring finds out by itself and counts it.
             let _ = session.make_spare_ring(SPARE_RINGS);
         }
         self.set_asleep(true);
@@ -222,20 +238,48 @@ impl Drain {
         dump::write_dead(&mut self.pipe, reason)
     }
 
+    /// Writes those lines about damage of a dead process's session that no earlier recovery has written, each with a commit
+    /// of its own.
+    pub(crate) fn tell_damage(&mut self, lines: &[String]) {
+        // A recovery that was killed behind its last line has told all.
+        let told = match self.pipe.buffers.has_end() {
+            true => lines.len(),
+            false => damage_told(&self.pipe.buffers) as usize,
+        };
+        for (number, line) in lines.iter().enumerate().skip(told) {
+            self.pipe.report_damage(number as u64 + 1, line);
+        }
+    }
+
     /// Whether a sink took nothing, so that the rest was left where it is.
     pub(crate) fn has_failed(&self) -> bool {
         self.pipe.emit.has_failed
     }
 
-    /// Ends the drain: reports what is left to report, hands all over with a last line, and closes the sinks. `false`
-    /// when one of them has not ended after five seconds without progress.
-    pub(crate) fn close(mut self, end: Option<&str>) -> bool {
-        report::report_drops(&mut self.pipe);
-        if let Some(end) = end {
-            self.pipe.report(END_LEVEL, end);
-        }
+    /// Ends the drain: reports what is left to report, hands all over with a last line, and closes the sinks, until the
+    /// given moment. `end` is that line and its level; where it says how a process of another session ended, that one writes
+    /// nothing more. It gets the final sums; where the logger ends in order, only if something was dropped.
+    pub(crate) fn close(mut self, end: Option<(Level, &str)>, until: Option<Instant>) -> Closed {
+        // A recovery that was killed behind its last line has reported all.
+        let end = match end {
+            Some((_, text)) if self.pipe.buffers.has_end() => Some(text.to_owned()),
+            _ => self.report_end(end),
+        };
         self.pipe.hand_over_all();
         self.pipe.emit.send_all(|| IoRequest::Close);
-        self.pipe.status.wait_closed(NO_PROGRESS) == Waited::Done
+        Closed {
+            is_complete: self.pipe.status.wait_closed(WaitLimit::until(until)) == Waited::Done,
+            end,
+        }
+    }
+
+    /// Reports what is left to report, and the end; returns its line.
+    fn report_end(&mut self, end: Option<(Level, &str)>) -> Option<String> {
+        let own = self.pipe.collect.input(0);
+        let is_over = end.is_some() && own.is_some_and(|own| own.session.own().is_none());
+        report::report_last_drops(&mut self.pipe, is_over);
+        let (level, text) = report::describe_end(&mut self.pipe, end, is_over)?;
+        self.pipe.report_end(level, &text);
+        Some(text)
     }
 }

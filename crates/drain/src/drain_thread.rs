@@ -2,12 +2,13 @@
 
 use crate::drain::Drain;
 use crate::error::BackendError;
-use crate::limits::NO_PROGRESS;
-use crate::status::{BackendStatus, Waited};
+use crate::status::{BackendStatus, WaitLimit, Waited};
 use logdrive_ring::SessionReader;
+use logdrive_wire::Level;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 const NAME: &str = "logdrive-drain";
 
@@ -58,24 +59,32 @@ impl DrainThread {
     /// Waits until what was committed before is with the kernel (C1) in all sinks. Ends early with `false` when nothing
     /// moves for five seconds.
     pub(crate) fn flush(&self) -> bool {
-        self.status.wait_flushed(self.request_flush(), NO_PROGRESS) == Waited::Done
+        self.flush_until(None)
+    }
+
+    fn flush_until(&self, until: Option<Instant>) -> bool {
+        self.status
+            .wait_flushed(self.request_flush(), WaitLimit::until(until))
+            == Waited::Done
     }
 
     /// Drains what is committed, writes it with a last line, and ends the threads of drain and sinks. Waits as long as
-    /// anything moves, and five seconds more. `false`: a sink did not take all of it; `None` where it was stopped before.
-    pub(crate) fn stop(&self, end: Option<&str>) -> Option<bool> {
+    /// anything moves, and five seconds more, but no longer than `until`. `false`: a sink did not take all of it; `None`
+    /// where it was stopped before.
+    pub(crate) fn stop(&self, end: Option<(Level, &str)>, until: Option<Instant>) -> Option<bool> {
         let thread = self
             .thread
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()?;
-        if !self.flush() {
+        if !self.flush_until(until) {
             self.status.abandon();
         }
         // SYNC(stop)
         self.stop.store(true, Ordering::Release);
         self.wake();
-        let is_closed = thread.join().is_ok_and(|drain| drain.close(end));
+        let closed = thread.join().map(|drain| drain.close(end, until));
+        let is_closed = closed.is_ok_and(|closed| closed.is_complete);
         Some(is_closed && !self.status.is_abandoned())
     }
 }

@@ -5,8 +5,9 @@ use crate::layout::LayoutError;
 use logdrive_ring::RingError;
 use std::io;
 
-/// Why the backend could not start, or a session could not be recovered.
-#[derive(Debug, thiserror::Error)]
+/// Reason why the backend could not start, or a session could not be recovered. Its debug form is the same sentence, because
+/// a `main` that returns it shows that.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BackendError {
     /// The session's shared memory.
@@ -53,4 +54,10 @@ pub enum BackendError {
         "the session logged to no file that is known: name one to recover it into, or remove the session"
     )]
     NoFile,
+}
+
+impl std::fmt::Debug for BackendError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
 }

@@ -5,7 +5,8 @@ use std::fmt;
 
 /// A default level and levels for targets. The longest target that matches decides.
 ///
-/// A directive is a level (`info`, `off`), a target (`net`, all of it), or `target=level`. A target matches itself and
+/// A directive is a level (`info`, `off`), a target (`net`, all of it), or `target=level`, which a target that is nearly a
+/// level or a number needs: `trade=trace`. A target matches itself and
 /// everything below it: `net` matches `net::quic` and `net.udp`, but not `network`.
 ///
 /// ```
@@ -28,12 +29,37 @@ pub struct Filter {
 /// A directive that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot read the filter directive {directive:?}: write a level (trace, debug, info, warn, error, fatal, off) or \
-     target=level, separated by commas"
+    "cannot read the filter directive {directive:?}{}: write a level (trace, debug, info, warn, error, fatal, off) or \
+     target=level, separated by commas", hint(*nearest)
 )]
 pub struct FilterError {
     directive: String,
+    /// The word that is most like the one that cannot be read.
+    nearest: Option<&'static str>,
 }
+
+fn hint(nearest: Option<&'static str>) -> String {
+    nearest.map_or_else(String::new, |word| format!(", which may mean {word}"))
+}
+
+/// The words that stand for levels.
+const LEVELS: [&str; 7] = ["trace", "debug", "info", "warn", "error", "fatal", "off"];
+
+/// Words of other loggers, with the level that they mean.
+const OF_OTHERS: [(&str, &str); 12] = [
+    ("all", "trace"),
+    ("verbose", "trace"),
+    ("dbg", "debug"),
+    ("notice", "info"),
+    ("err", "error"),
+    ("critical", "fatal"),
+    ("crit", "fatal"),
+    ("panic", "fatal"),
+    ("none", "off"),
+    ("false", "off"),
+    ("true", "debug"),
+    ("on", "debug"),
+];
 
 impl Default for Filter {
     /// Everything from debug on.
@@ -49,6 +75,60 @@ impl Filter {
             default: Some(level),
             targets: Vec::new(),
         }
+    }
+
+    /// Reads directives as [`FromStr`](std::str::FromStr) does, without those that cannot be read, which it returns: for a
+    /// variable of the environment, with which a program must start. Where no level for all is left, that of `otherwise`
+    /// holds; where nothing is left, all of it.
+    pub fn read_leniently(text: &str, otherwise: &Self) -> (Self, Vec<FilterError>) {
+        let mut read = Self {
+            default: otherwise.default,
+            targets: Vec::new(),
+        };
+        let (mut wrong, mut count) = (Vec::new(), 0);
+        for directive in directives(text) {
+            match read.add(directive) {
+                Ok(()) => count += 1,
+                Err(error) => wrong.push(error),
+            }
+        }
+        read.sort();
+        match count > 0 || wrong.is_empty() {
+            true => (read, wrong),
+            false => (otherwise.clone(), wrong),
+        }
+    }
+
+    fn add(&mut self, directive: &str) -> Result<(), FilterError> {
+        let wrong = |word: &str| FilterError {
+            directive: directive.to_owned(),
+            nearest: nearest(word),
+        };
+        let (target, level) = match directive.split_once('=') {
+            Some((target, level)) if !target.trim().is_empty() => {
+                let level = level.trim();
+                (target.trim(), read_level(level).ok_or_else(|| wrong(level))?)
+            }
+            Some(_) => return Err(wrong("")),
+            None => match read_level(directive) {
+                Some(level) => {
+                    self.default = level;
+                    return Ok(());
+                }
+                // A mistyped level would be a target that nothing has.
+                None if is_target(directive) && nearest(directive).is_none() => {
+                    (directive, Some(Level::Trace))
+                }
+                None => return Err(wrong(directive)),
+            },
+        };
+        self.targets.push((target.to_owned(), level));
+        Ok(())
+    }
+
+    fn sort(&mut self) {
+        self.targets
+            .sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
     }
 
     /// Whether a callsite with this target and level is on.
@@ -93,38 +173,54 @@ impl std::str::FromStr for Filter {
 
     fn from_str(text: &str) -> Result<Self, FilterError> {
         let mut filter = Self::default();
-        for directive in text
-            .split(',')
-            .map(str::trim)
-            .filter(|directive| !directive.is_empty())
-        {
-            let wrong = || FilterError {
-                directive: directive.to_owned(),
-            };
-            match directive.split_once('=') {
-                Some((target, level)) => {
-                    let target = target.trim();
-                    if target.is_empty() {
-                        return Err(wrong());
-                    }
-                    filter
-                        .targets
-                        .push((target.to_owned(), read_level(level.trim()).ok_or_else(wrong)?));
-                }
-                None => match read_level(directive) {
-                    Some(level) => filter.default = level,
-                    None if is_target(directive) => {
-                        filter.targets.push((directive.to_owned(), Some(Level::Trace)));
-                    }
-                    None => return Err(wrong()),
-                },
-            }
+        for directive in directives(text) {
+            filter.add(directive)?;
         }
-        filter
-            .targets
-            .sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
+        filter.sort();
         Ok(filter)
     }
+}
+
+fn directives(text: &str) -> impl Iterator<Item = &str> {
+    let all = text.split(',').map(str::trim);
+    all.filter(|directive| !directive.is_empty())
+}
+
+/// Returns the level that a word may mean which is none; a number means no target either.
+fn nearest(word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some("info");
+    }
+    let of_others = OF_OTHERS.iter().find(|(other, _)| *other == word);
+    let rated = LEVELS.iter().map(|level| (distance(&word, level), *level));
+    let is_near =
+        |(distance, level): &(usize, &str)| *distance <= level.len() / 3 || letters(level) == letters(&word);
+    let near = rated.min().filter(is_near);
+    of_others
+        .map(|(_, level)| *level)
+        .or(near.map(|(_, level)| level))
+}
+
+/// Letters of a word in the order of the alphabet: words of the same ones are taken for each other.
+fn letters(word: &str) -> Vec<u8> {
+    let mut letters = word.as_bytes().to_vec();
+    letters.sort_unstable();
+    letters
+}
+
+/// Letters to add, remove or change to make one word of another.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, wanted) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(letter != wanted);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 fn is_target(text: &str) -> bool {
@@ -164,6 +260,46 @@ mod tests {
         for text in ["info", "off", "warn,net::quic=trace,net=off"] {
             let filter: Filter = text.parse().unwrap();
             assert_eq!(filter.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_mistyped_level_is_an_error_with_the_nearest_word_and_no_target() {
+        for (text, word) in [
+            ("infoo", "info"),
+            ("1", "info"),
+            ("5", "info"),
+            ("wran", "warn"),
+            ("none", "off"),
+            ("net=debgu", "debug"),
+        ] {
+            let error = text.parse::<Filter>().unwrap_err().to_string();
+            assert!(
+                error.contains(text) && error.contains(&format!("may mean {word}")),
+                "{error}"
+            );
+        }
+        for text in ["net", "shop", "trade=trace", "my_app::db", "ring", "in2"] {
+            assert!(text.parse::<Filter>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_variable_holds_without_what_cannot_be_read() {
+        let otherwise: Filter = "warn,db=trace".parse().unwrap();
+        for (text, read, wrong) in [
+            ("infoo", "warn,db=trace", 1),
+            ("infoo,net=trace", "warn,net=trace", 1),
+            ("info,net=loud,db=off", "info,db=off", 1),
+            ("debug", "debug", 0),
+            ("", "warn", 0),
+        ] {
+            let (filter, errors) = Filter::read_leniently(text, &otherwise);
+            assert_eq!(
+                (filter.to_string(), errors.len()),
+                (read.to_owned(), wrong),
+                "{text}"
+            );
         }
     }
 

@@ -18,6 +18,7 @@ mod drain_thread;
 mod error;
 pub mod file;
 mod filter;
+mod final_sums;
 mod flight_recorder;
 mod internal_notices;
 pub mod layout;
@@ -27,7 +28,9 @@ mod multi_session;
 mod process_exit;
 mod quota;
 mod recover;
+mod recovery_state;
 pub mod schema;
+mod session_place;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub mod ship;
 #[cfg(not(all(feature = "ship", target_os = "linux")))]
@@ -38,6 +41,7 @@ mod sink;
 mod sinks;
 mod stats;
 mod status;
+mod target_user;
 
 pub use backend::{Backend, BackendOptions, Stopped};
 pub use client::ClientProcess;
@@ -46,6 +50,7 @@ pub use filter::{Filter, FilterError, is_below};
 pub use flight_recorder::{RecorderOptions, RecorderPolicy, RecorderRule};
 pub use internal_notices::{TARGET, gap_callsite, gap_payload};
 pub use metrics::{SessionNumbers, metrics};
+pub use process_exit::{describe_cause, describe_end, describe_exit_alone, noted_exit};
 pub use quota::{Quota, QuotaPolicy};
 pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
@@ -57,3 +62,4 @@ pub use sink::options::{
 pub use sinks::Sinks;
 pub use stats::{SinkStats, Stats, StatsSource};
 pub use status::FlushStatus;
+pub use target_user::prepare_for_user;

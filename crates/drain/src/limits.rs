@@ -11,11 +11,23 @@ pub const BUFFERS_PER_SINK: usize = 8;
 /// With one buffer, nothing could be filled while it is written.
 pub const BUFFERS_PER_SINK_MIN: usize = 2;
 
-/// The drain's private window on a ring: two records of the largest size.
+/// Empty buffers of a sink that have their memory: the next one, and the last one behind it, which is for urgent lines.
+pub const READY_BUFFERS: usize = 2;
+
+/// Time after which memory for further buffers is tried again where there was no room for it.
+pub const ROOM_RETRY: Duration = Duration::from_secs(1);
+
+/// The drain's private window on a ring that has few records. A thousand threads have as many windows at once.
+pub const FIRST_WINDOW_BYTES: usize = 4096;
+
+/// The same at most: two records of the largest size.
 pub const WINDOW_BYTES: usize = 128 * 1024;
 
 /// Bytes copied out of a ring at a time: they are still in the first-level cache when they are parsed.
 pub const COPY_BYTES: usize = 16 * 1024;
+
+/// Bytes in a ring that may wait to be put in order, at least: a quarter of the smallest.
+pub const PRESSURE_BYTES_MIN: usize = 16 * 1024;
 
 /// Windows kept for rings that become busy again: as many as there are rings in some programs at work. What was
 /// touched of one is mostly [`COPY_BYTES`].
@@ -33,8 +45,8 @@ pub const PAUSE_NS_MAX: u64 = 10_000_000;
 /// So many sessions make the longest pause longer by as much again, because a pass checks each of them.
 pub const PAUSE_SESSIONS: u64 = 16;
 
-/// The most that it is multiplied by.
-pub const PAUSE_TIMES_MAX: u64 = 8;
+/// The most that it is multiplied by: twice, for a line of a program that was quiet waits as long.
+pub const PAUSE_TIMES_MAX: u64 = 2;
 
 /// Notices that wait for the drain; more than these in one pause say nothing new.
 pub const NOTICES_MAX: usize = 64;
@@ -48,6 +60,48 @@ pub const NO_PROGRESS: Duration = Duration::from_secs(5);
 /// Time that a start waits for the hello of a collector that dead processes have records for: a program must start, and
 /// what is left stays where it is.
 pub const ANSWER_MS: u64 = 1_000;
+
+/// Times that a buffer is written at once to a new file where the file was deleted under it; then as after any other
+/// failure, with pauses.
+pub const DELETED_TRIES_MAX: u32 = 4;
+
+/// Time that a start waits for the recovery of dead processes before it goes on beside it, in milliseconds: mostly all is
+/// recovered by then.
+pub const RECOVERY_WAIT_MS: u64 = 30;
+
+/// Time that a recovery waits for the locks of the logs of a process that is still there, with another program or at its end: the
+/// kernel frees them within milliseconds.
+pub const LOCK_WAIT: Duration = Duration::from_millis(500);
+
+/// Time between two looks at them.
+pub const LOCK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Time that a start waits for its log files to open once their threads are at it, in milliseconds: a disk that answers
+/// takes less than one. Those that take longer are opened while the program runs.
+pub const OPEN_WAIT_MS: u64 = 60;
+
+/// Time that a start waits for the threads of its sinks to be at work, in seconds: on a machine that is not overloaded
+/// they are at once.
+pub const THREAD_WAIT_S: u64 = 2;
+
+/// Time that a recovery has for all sessions that are left when its program ends, in milliseconds; the others are left to
+/// the next start.
+pub const RECOVERY_END_MS: u64 = 1_000;
+
+/// Sessions of dead processes of one application that are kept where they cannot be recovered, unless it is set: a program
+/// of many processes that are killed together beside a full disk leaves one of each.
+pub const HELD_SESSIONS: u64 = 64;
+
+/// Bytes that they take together, unless it is set: a program that is killed again and again beside a full disk must not
+/// fill the memory of the machine.
+pub const HELD_BYTES: u64 = 256 << 20;
+
+/// Places of a damaged ring that are looked at in the search for its next record, each with some records behind it: those
+/// of the largest ring once, which takes a second.
+pub const RING_SEARCH_STEPS: usize = 1 << 27;
+
+/// Interval in which a thread that waits for a recovery looks whether it moves, in milliseconds.
+pub const RECOVERY_LOOK_MS: u64 = 10;
 
 /// First and longest pause between tries of a write that failed.
 pub const RETRY_MS: (u64, u64) = (50, 1_000);

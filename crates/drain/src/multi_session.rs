@@ -36,8 +36,8 @@ impl Backend {
         session
             .buffers()
             .start_journal(unix_ns().max(latest.saturating_add(1)), &ancestors);
-        recover::recover_app(&options.run_dirs(), &options.app, &status);
-        Self::start_in(options, session, status, Some(Box::new(router)))
+        let recovery = recover::start_recovery(options, &status);
+        Self::start_in(options, session, status, recovery, Some(Box::new(router)))
     }
 
     /// Drains a session of another process from now on.

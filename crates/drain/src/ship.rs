@@ -41,6 +41,12 @@ impl ShipOptions {
         self.spool.is_some()
     }
 
+    /// Directory of the spool.
+    pub(crate) fn spool_path(&self) -> Option<PathBuf> {
+        let directory = &self.spool.as_ref()?.directory;
+        Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+    }
+
     /// Whether any collector says hello within this time.
     pub(crate) fn answers(&self, timeout: Duration) -> bool {
         let end = Instant::now() + timeout;
@@ -73,7 +79,20 @@ impl ShipOptions {
         let (transport, mut forward) = self.forward(&self.owner(session, layout, process), 0);
         forward.spool.clone_from(&self.spool);
         forward.persists = true;
-        let forwarder = Forwarder::start(&[], &transport, &forward)?;
+        let forwarder = match Forwarder::start(&[], &transport, &forward) {
+            Err(error) if forward.spool.take().is_some() => {
+                let forwarder = Forwarder::start(&[], &transport, &forward)?;
+                status.notice(format!(
+                    "{error}; this sink has no spool until the next start, and its records wait in memory"
+                ));
+                forwarder
+            }
+            started => started?,
+        };
+        forwarder
+            .notices()
+            .iter()
+            .for_each(|notice| status.notice(notice.clone()));
         status.watch(index, forwarder.watch());
         Ok(Box::new(Shipping {
             watch: forwarder.watch(),
@@ -81,7 +100,7 @@ impl ShipOptions {
             session,
             next: 0,
             waiting: VecDeque::new(),
-            has_spool: self.spool.is_some(),
+            has_spool: forward.spool.is_some(),
             destination: self.destination(),
             is_failing: false,
             moved: Cell::new(Instant::now()),
@@ -166,7 +185,7 @@ impl ShipOptions {
             })
             .collect();
         if let Some(spool) = &self.spool {
-            return Ok(SpoolDirectory::open(spool)?.put_back(owner, &batches)?);
+            return Ok(SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?);
         }
         let first = batches.first().map_or(0, |batch| batch.0);
         let (transport, forward) = self.forward(owner, first);
@@ -191,7 +210,7 @@ impl ShipOptions {
 
 fn format_of(layout: &LayoutOptions) -> Format {
     match layout.style {
-        Style::Json => Format::Json,
+        Style::Json | Style::Slog => Format::Json,
         _ => Format::Text,
     }
 }

@@ -30,6 +30,7 @@ impl ShipOptions {
         /// Returns where lines go, for people.
         pub fn destination() -> String;
         pub(crate) fn has_spool() -> bool;
+        pub(crate) fn spool_path() -> Option<std::path::PathBuf>;
         pub(crate) fn answers(Duration) -> bool;
         pub(crate) fn start(&LayoutOptions, &ProcessInfo, usize, &BackendStatus) -> Result<Box<dyn Delivery>, BackendError>;
         pub(crate) fn finish(Unwritten, &mut Vec<Buffer>, &LayoutOptions, &ProcessInfo) -> Result<Unwritten, BackendError>;

@@ -7,8 +7,9 @@ use crate::backend::Stopped;
 use crate::drain_thread::DrainThread;
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
-use crate::process_exit::{Process, describe_exit};
-use crate::recover::recover_app;
+use crate::process_exit::{END_LEVEL, Exit, Process, describe_exit};
+use crate::recover::{HeldLimits, recover_ended, start_recovery_of};
+use crate::session_place::describe_place;
 use crate::sink::options::Overflow;
 use crate::sink::writer::IoRequest;
 use crate::stats::Stats;
@@ -55,14 +56,24 @@ impl Sidecar {
         // It lives, which its lock shows, so that the number is still its own.
         let process = Process::of(session.header().identity().pid).filter(|_| session.is_alive());
         if let Some(run_dir) = path.parent() {
-            recover_app(
-                &[run_dir.to_owned()],
-                &session.header().identity().app,
+            let app = session.header().identity().app;
+            let own = adopted.sinks.iter().find_map(|sink| sink.file.clone());
+            adopted.recovery = start_recovery_of(
+                vec![run_dir.to_owned()],
+                app,
+                own,
+                HeldLimits::default(),
                 &adopted.status,
             );
         }
+        // An earlier sidecar of the process has said so.
+        let is_first = adopted.buffers.epoch() == 0;
+        if let Some(place) = describe_place(path).filter(|_| is_first) {
+            adopted.status.inform(place);
+        }
         let storage = Arc::new(Disk) as Arc<dyn Storage>;
-        let drain = adopted.drain(&storage, options.overflow, options.coarse_clock, None)?;
+        let mut drain = adopted.drain(&storage, options.overflow, options.coarse_clock, None)?;
+        drain.tell_damage(adopted.notes.lines());
         let (status, stop) = (Arc::clone(&adopted.status), Arc::clone(&adopted.stop));
         Ok(Self {
             drain: DrainThread::start(drain, session, status, stop)?,
@@ -93,16 +104,43 @@ impl Sidecar {
     }
 
     /// Drains what is left and writes it, as long as anything moves, and five seconds more. Where the process is dead,
-    /// the log says so, and the session is removed; a process that lives removes it itself.
+    /// the log says so, and the session is removed, or set aside where something in it cannot be read; a process that lives
+    /// removes it itself.
     pub fn finish(self, in_order: bool) -> Stopped {
         let session = &self.adopted.session;
-        let exit = || self.process.as_ref().and_then(Process::exit);
-        let end = (!in_order).then(|| describe_exit(session, &Stats::of_view(session), exit()));
-        let is_written = self.drain.stop(end.as_deref()) == Some(true);
+        let exit = self
+            .process
+            .as_ref()
+            .filter(|_| !in_order)
+            .and_then(Process::exit);
+        self.adopted.recovery.stop(None);
+        if !in_order && self.is_damaged() {
+            return self.recover(exit);
+        }
+        let end = (!in_order).then(|| describe_exit(session, &Stats::of_view(session), exit));
+        let end = end.as_deref().map(|end| (END_LEVEL, end));
+        let is_written = self.drain.stop(end, None) == Some(true);
         if !is_written || Stats::of_view(session).pending() > 0 {
             return Stopped::LeftForRecovery;
         }
-        match in_order || session.remove().is_ok() {
+        match in_order || self.adopted.end().is_ok() {
+            true => Stopped::Complete,
+            false => Stopped::LeftForRecovery,
+        }
+    }
+
+    /// Whether anything in the session of a dead process cannot be read, when all else is drained.
+    fn is_damaged(&self) -> bool {
+        self.drain.flush() && (self.adopted.has_unread() || !self.adopted.session.rings().1.is_empty())
+    }
+
+    /// Leaves the rest to a recovery, which mends what it can.
+    fn recover(self, exit: Option<Exit>) -> Stopped {
+        let path = self.adopted.session.path().to_owned();
+        let is_written = self.drain.stop(None, None) == Some(true);
+        // With the right to drain the session.
+        drop(self);
+        match is_written && recover_ended(&path, exit).is_ok() {
             true => Stopped::Complete,
             false => Stopped::LeftForRecovery,
         }
@@ -112,23 +150,30 @@ impl Sidecar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionWriter};
+    use crate::internal_notices::{gap_callsite, gap_payload};
+    use logdrive_ring::{BUFFER_BYTES_MIN, FullPolicy, SessionOptions, SessionWriter, control};
+    use logdrive_wire::{Callsite, RecordHeader};
 
-    fn start(file: &str) -> Result<Sidecar, BackendError> {
-        let dir = tempfile::tempdir().expect("a directory");
-        let log = dir.path().join("shop.log");
+    fn session(dir: &Path, file: &str) -> SessionWriter {
+        let log = dir.join("shop.log");
         let (session, _) = SessionWriter::create(&SessionOptions {
             app: "shop".to_owned(),
-            run_dirs: vec![dir.path().join("run")],
+            run_dirs: vec![dir.join("run")],
             ring_bytes: 1 << 16,
             config: format!("[sink]\nlayout = text\n[file]\npath = {}\n{file}", log.display()).into_bytes(),
             sink_count: 1,
             buffers_per_sink: 2,
             buffer_bytes: BUFFER_BYTES_MIN,
+            sinks_at_start: 0,
             keep_bytes: 0,
         })
         .expect("a session");
-        Sidecar::start(session.path(), &SidecarOptions::default())
+        session
+    }
+
+    fn start(file: &str) -> Result<Sidecar, BackendError> {
+        let dir = tempfile::tempdir().expect("a directory");
+        Sidecar::start(session(dir.path(), file).path(), &SidecarOptions::default())
     }
 
     #[test]
@@ -137,5 +182,56 @@ mod tests {
         assert_eq!(sidecar.finish(true), Stopped::Complete);
         let refused = start("option_of_a_later_version = yes\n");
         assert!(matches!(refused, Err(BackendError::NoFile)), "{refused:?}");
+    }
+
+    /// A ring that the sidecar could not read on was left behind with all of its records, and nothing said where.
+    #[test]
+    fn a_damaged_session_is_mended_set_aside_and_told_when_its_process_is_dead() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let session = session(dir.path(), "");
+        let path = session.path().to_owned();
+        let number = Callsite {
+            message: "number {0} of {1}".to_owned(),
+            ..gap_callsite()
+        };
+        for callsite in [gap_callsite(), number] {
+            let bytes = callsite.encode().expect("a callsite");
+            session.register(&bytes, control::ON).expect("registered");
+        }
+        let mut producer = session.acquire("main").expect("a ring");
+        let mut record_bytes = 0;
+        for number in 0..20 {
+            let payload = gap_payload(100 + number, "a test");
+            record_bytes = (16 + payload.len()).next_multiple_of(8);
+            let header = RecordHeader {
+                length_bytes: record_bytes as u32,
+                callsite_id: 1,
+                time_ticks: 1_000 + number,
+            };
+            let mut record = [&header.encode()[..], &payload].concat();
+            record.resize(record_bytes, 0);
+            let _ = producer.push(&record, true, FullPolicy::Drop);
+        }
+        // A header in the middle.
+        let ring = path.join("ring-00000");
+        let mut bytes = std::fs::read(&ring).expect("a ring");
+        bytes[5 * record_bytes..][..16].fill(0);
+        std::fs::write(&ring, bytes).expect("a ring");
+
+        let sidecar = Sidecar::start(&path, &SidecarOptions::default()).expect("a sidecar");
+        assert!(sidecar.flush(false));
+        drop(producer);
+        drop(session);
+        assert_eq!(sidecar.finish(false), Stopped::Complete);
+        let mut aside = path.clone().into_os_string();
+        aside.push(".damaged");
+        let text = std::fs::read_to_string(dir.path().join("shop.log")).expect("the log");
+        assert!(Path::new(&aside).exists() && !path.exists(), "{text}");
+        assert!(text.contains(&*aside.to_string_lossy()), "{text}");
+        for number in (100..120).filter(|number| *number != 105) {
+            let line = format!("number {number} of a test");
+            assert_eq!(text.matches(&line).count(), 1, "{text}");
+        }
+        assert!(text.contains("1 records in rings, with "), "{text}");
     }
 }

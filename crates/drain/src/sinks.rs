@@ -1,5 +1,6 @@
 //! The sinks of a running backend: those of its start, and those that are added and closed later.
 
+use crate::client::ClientProcess;
 use crate::drain::command::{Command, CommandSender};
 use crate::error::BackendError;
 #[cfg(all(feature = "ship", target_os = "linux"))]
@@ -36,6 +37,11 @@ impl Sinks {
 
     fn writers(&self) -> MutexGuard<'_, Writers> {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how a client process ended whose session is over: in the sinks that its warnings go to.
+    pub fn report_end(&self, client: ClientProcess, text: String) {
+        self.commands.send(Command::ReportEnd(client, text));
     }
 
     /// Sends a request to the I/O thread of every sink.

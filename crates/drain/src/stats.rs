@@ -119,6 +119,18 @@ impl Stats {
         stats
     }
 
+    /// The statistics of a session whose drain asks, when everything is drained.
+    pub(crate) fn of_drained(session: &SessionReader, buffers: &Arc<Buffers>) -> Self {
+        Self::gather(session.header(), &session.rings_from(0), Some(buffers))
+    }
+
+    /// The statistics of the calls of a session that is drained here for another process, when everything is drained.
+    pub(crate) fn of_client(session: &SessionReader, drained: u64) -> Self {
+        let mut stats = Self::gather(session.header(), &session.rings_from(0), None);
+        stats.committed = stats.committed.max(drained);
+        stats
+    }
+
     fn gather(header: &SessionHeader, rings: &[Arc<Ring>], buffers: Option<&Arc<Buffers>>) -> Self {
         let epoch = buffers.map_or(0, |buffers| buffers.epoch());
         let totals = header.totals();
@@ -138,6 +150,11 @@ impl Stats {
             for (sum, count) in stats.dropped.iter_mut().zip(counts.dropped) {
                 *sum = sum.wrapping_add(count);
             }
+        }
+        if buffers.is_some() {
+            // A kill between a commit and its count leaves the count of a ring one too low.
+            let drained = header.account(epoch).drained;
+            stats.committed = stats.committed.max(drained.saturating_add(stats.in_rings));
         }
         for sink in 0..buffers.map_or(0, |buffers| buffers.sink_count()) {
             let counts = buffers.map(|buffers| buffers.counts(sink)).unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Status of a backend, shared by drain, I/O threads and callers of `flush`: flush tickets, notices, and the end.
 
-use crate::limits::{NOTICE_BYTES_MAX, NOTICES_MAX};
+use crate::limits::{NO_PROGRESS, NOTICE_BYTES_MAX, NOTICES_MAX};
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use logdrive_ship::forward::ForwardWatch;
+use logdrive_wire::Level;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ struct State {
     sinks: Vec<SinkStatus>,
     /// Rises whenever anything moves.
     progress: u64,
-    notices: VecDeque<String>,
+    notices: VecDeque<(Level, String)>,
     /// The newest flush ticket.
     requested: u64,
     abandoned: bool,
@@ -39,6 +40,8 @@ struct SinkStatus {
     moved: u64,
     /// Number of times that it could not write, or not make durable, what it was given, for good.
     lost: u64,
+    /// The same at the time of the last answer to a caller of `sync`.
+    lost_told: u64,
 }
 
 impl SinkStatus {
@@ -56,12 +59,36 @@ pub struct FlushStatus {
     pub moved: u64,
 }
 
+/// End of a wait that has not got what it waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WaitLimit {
+    /// Time without any progress.
+    pub(crate) no_progress: Duration,
+    /// Moment at which it ends whatever moves.
+    pub(crate) until: Option<Instant>,
+}
+
+impl WaitLimit {
+    /// Five seconds without progress, and no longer than until then.
+    pub(crate) fn until(until: Option<Instant>) -> Self {
+        Self {
+            no_progress: NO_PROGRESS,
+            until,
+        }
+    }
+
+    fn deadline(self) -> Instant {
+        let deadline = Instant::now() + self.no_progress;
+        self.until.map_or(deadline, |until| until.min(deadline))
+    }
+}
+
 /// Outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waited {
     /// All sinks are there.
     Done,
-    /// Nothing moved for the given time.
+    /// Nothing moved for the given time, or the wait was over.
     NoProgress,
 }
 
@@ -157,6 +184,23 @@ impl BackendStatus {
         self.lock().sinks.iter().map(|sink| sink.lost).collect()
     }
 
+    /// Returns how often each sink had lost something when a caller of `sync` was last answered.
+    pub(crate) fn lost_told(&self) -> Vec<u64> {
+        self.lock().sinks.iter().map(|sink| sink.lost_told).collect()
+    }
+
+    /// Answers a caller of `sync`: whether no sink has lost anything since the answer that was the last one when the
+    /// call began. Whoever waits at the same time learns of it, too.
+    pub(crate) fn tell_lost(&self, told_before: &[u64]) -> bool {
+        let mut state = self.lock();
+        let mut is_whole = true;
+        for (number, sink) in state.sinks.iter_mut().enumerate() {
+            is_whole &= sink.lost <= told_before.get(number).copied().unwrap_or(0);
+            sink.lost_told = sink.lost;
+        }
+        is_whole
+    }
+
     /// Returns the progress of these sinks, as bits, towards a ticket.
     pub(crate) fn flush_status(&self, ticket: u64, sinks: u32) -> FlushStatus {
         let state = self.lock();
@@ -166,6 +210,11 @@ impl BackendStatus {
             is_flushed: some.clone().all(|(_, sink)| sink.has_flushed(ticket)),
             moved: some.map(|(_, sink)| sink.moved).sum(),
         }
+    }
+
+    /// Returns a number that rises whenever anything moves.
+    pub(crate) fn progress(&self) -> u64 {
+        self.lock().progress
     }
 
     /// Notes that an I/O thread has ended.
@@ -179,26 +228,26 @@ impl BackendStatus {
     }
 
     /// Waits until all sinks have handed what came before a ticket to the kernel, as long as anything moves.
-    pub(crate) fn wait_flushed(&self, ticket: u64, no_progress: Duration) -> Waited {
-        self.wait(no_progress, |sink| sink.has_flushed(ticket))
+    pub(crate) fn wait_flushed(&self, ticket: u64, limit: WaitLimit) -> Waited {
+        self.wait(limit, |sink| sink.has_flushed(ticket))
     }
 
     /// Waits until all I/O threads have ended, as long as anything moves.
-    pub(crate) fn wait_closed(&self, no_progress: Duration) -> Waited {
-        self.wait(no_progress, |sink| sink.is_closed)
+    pub(crate) fn wait_closed(&self, limit: WaitLimit) -> Waited {
+        self.wait(limit, |sink| sink.is_closed)
     }
 
-    fn wait(&self, no_progress: Duration, is_done: impl Fn(&SinkStatus) -> bool) -> Waited {
+    fn wait(&self, limit: WaitLimit, is_done: impl Fn(&SinkStatus) -> bool) -> Waited {
         let mut state = self.lock();
         let mut seen = state.progress;
-        let mut deadline = Instant::now() + no_progress;
+        let mut deadline = limit.deadline();
         loop {
             if state.sinks.iter().all(&is_done) {
                 return Waited::Done;
             }
             if state.progress != seen {
                 seen = state.progress;
-                deadline = Instant::now() + no_progress;
+                deadline = limit.deadline();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -228,17 +277,26 @@ impl BackendStatus {
         );
     }
 
-    /// Leaves a line for the log about the logger itself.
-    pub(crate) fn notice(&self, mut text: String) {
+    /// Leaves a warning for the log about the logger itself.
+    pub(crate) fn notice(&self, text: String) {
+        self.leave(Level::Warn, text);
+    }
+
+    /// Leaves a line for the log that warns of nothing that has happened.
+    pub(crate) fn inform(&self, text: String) {
+        self.leave(Level::Info, text);
+    }
+
+    fn leave(&self, level: Level, mut text: String) {
         text.truncate(text.floor_char_boundary(NOTICE_BYTES_MAX));
         self.change(|state| {
             if state.notices.len() < NOTICES_MAX {
-                state.notices.push_back(text);
+                state.notices.push_back((level, text));
             }
         });
     }
 
-    pub(crate) fn take_notices(&self) -> VecDeque<String> {
+    pub(crate) fn take_notices(&self) -> VecDeque<(Level, String)> {
         std::mem::take(&mut self.lock().notices)
     }
 

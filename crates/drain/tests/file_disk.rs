@@ -66,7 +66,7 @@ fn a_header_stands_at_the_top_of_every_new_file() {
     drop(file);
     put(&mut open(&options), b"two\n", NOW_NS);
     assert_eq!(
-        fs::read_to_string(dir.path().join("app.2026-11-21T12-34-56Z.1.log")).expect("rotated"),
+        fs::read_to_string(dir.path().join("app.2026-11-21T12-34-56Z.000001.log")).expect("rotated"),
         "# made by a test\none\n"
     );
     assert!(
@@ -135,6 +135,29 @@ fn a_log_file_in_a_directory_that_all_may_write_to_is_refused() {
     assert!(
         matches!(refusal(&options), FileError::FileOfOther { .. }),
         "a hard link"
+    );
+}
+
+/// Whoever plants a pipe where the log will be reads the log.
+#[test]
+fn a_pipe_of_another_user_in_a_directory_that_all_may_write_to_is_refused() {
+    let (dir, mut options) = temporary();
+    let shared = dir.path().join("shared");
+    fs::create_dir(&shared).expect("made");
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("set");
+    options.path = shared.join("app.log");
+    let kind = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, &options.path, kind, mode, 0).expect("a pipe");
+    drop(open(&options));
+    if std::os::unix::fs::chown(&options.path, Some(12_345), None).is_err() {
+        println!("skipped: only root may give a pipe away");
+        return;
+    }
+    let error = refusal(&options);
+    assert!(
+        matches!(error, FileError::FileOfOther { owner: 12_345, .. }),
+        "{error}"
     );
 }
 
@@ -244,7 +267,10 @@ fn a_file_beside_joins_the_rotated_ones_at_close_where_retention_is_on() {
     let mut second = open(&options);
     put(&mut second, b"rotated\n", NOW_NS);
     second.close(NOW_NS).expect("closed");
-    assert_eq!(names(dir.path()), ["app.2026-11-21T12-34-56Z.1.log", "app.log"]);
+    assert_eq!(
+        names(dir.path()),
+        ["app.2026-11-21T12-34-56Z.000001.log", "app.log"]
+    );
     drop(first);
 }
 
@@ -272,6 +298,27 @@ fn a_file_rotated_from_outside_is_noticed_within_a_second() {
         b"five\n",
         "asked, so at once"
     );
+}
+
+/// For up to a second all lines went to a file without a name.
+#[test]
+fn a_file_that_is_deleted_or_replaced_is_begun_anew_with_the_next_line() {
+    let (dir, options) = temporary();
+    let mut file = open(&options);
+    put(&mut file, b"one\n", NOW_NS);
+    fs::remove_file(&options.path).expect("removed");
+    put(&mut file, b"two\n", NOW_NS);
+    assert_eq!(fs::read(&options.path).expect("there"), b"two\n");
+    assert!(notices(&mut file)[0].contains("was deleted"));
+    fs::write(dir.path().join("other"), "by hand\n").expect("written");
+    fs::rename(dir.path().join("other"), &options.path).expect("replaced");
+    put(&mut file, b"three\n", NOW_NS);
+    assert_eq!(fs::read(&options.path).expect("there"), b"by hand\nthree\n");
+    assert!(!file.was_deleted());
+    fs::remove_file(&options.path).expect("removed");
+    assert!(file.was_deleted(), "behind the last line, which is written again");
+    put(&mut file, b"three\n", NOW_NS);
+    assert_eq!(fs::read(&options.path).expect("there"), b"three\n");
 }
 
 #[test]
@@ -535,6 +582,31 @@ fn the_newest_rotated_file_stays_plain_until_the_next_one_where_that_is_asked_fo
     assert_eq!(
         open_once(),
         [zst(1), zst(2), zst(3), rotated(4), "app.log".to_owned()]
+    );
+}
+
+/// By the times in the names the file of before was the newest, so that it stayed plain.
+#[cfg(feature = "zstd")]
+#[test]
+fn the_file_rotated_last_stays_plain_though_the_clock_was_set_back() {
+    let (dir, mut options) = temporary();
+    options.compress = logdrive_drain::file::Compress::Zstd;
+    options.delay_compress = true;
+    options.keep_files = Some(2);
+    options.rotate_bytes = Some(10);
+    let mut file = open(&options);
+    let hour_ns = 3_600 * SECOND_NS;
+    for now_ns in [NOW_NS, NOW_NS + 1, NOW_NS + 2, NOW_NS - hour_ns, NOW_NS - hour_ns] {
+        put(&mut file, b"0123456789\n", now_ns);
+        settle(&file);
+    }
+    assert_eq!(
+        names(dir.path()),
+        [
+            "app.2026-11-21T11-34-56Z.000003.log.zst",
+            "app.2026-11-21T11-34-56Z.000004.log",
+            "app.log"
+        ]
     );
 }
 

@@ -3,6 +3,8 @@
 
 mod file_support;
 
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -62,6 +64,33 @@ fn file_writes_that_fall_short_or_are_interrupted_go_on() {
     put(&mut file, &setup.chunks.next(9), NOW_NS);
     setup.check_all_lines();
     assert!(setup.storage.calls(Operation::WriteAt) >= 9);
+}
+
+/// The new file was made, and not locked yet, when the compression of an earlier one took it for a rotated file; then the
+/// names could not be exchanged, and the log did not rotate for ten seconds.
+#[test]
+fn a_new_file_that_a_pass_removes_before_it_is_locked_is_made_again() {
+    let mut setup = Setup::new();
+    setup.options.rotate_bytes = Some(64 << 10);
+    let mut file = setup.open();
+    put(&mut file, &vec![b'x'; 64 << 10], NOW_NS);
+    setup.storage.fail(Operation::Lock, 0, 1, Fault::Hang);
+    let rotates = std::thread::spawn(move || {
+        put(&mut file, b"behind\n", NOW_NS);
+        file.notice()
+    });
+    setup.storage.wait_until_hanging(1);
+    let rotated = |name: &str| name.ends_with(".000001.log");
+    let made: Vec<_> = names(setup.dir.path())
+        .into_iter()
+        .filter(|name| rotated(name))
+        .collect();
+    assert_eq!(made.len(), 1, "{made:?}");
+    fs::remove_file(setup.dir.path().join(&made[0])).expect("removed");
+    setup.storage.clear();
+    assert_eq!(rotates.join().expect("rotated"), None);
+    let log = fs::read_to_string(&setup.options.path).expect("the log");
+    assert_eq!(log, "behind\n");
 }
 
 #[test]
@@ -254,7 +283,7 @@ fn a_file_that_could_not_be_synced_is_sealed_and_its_bytes_are_in_doubt() {
     file.sync().expect("the new file is sound");
     assert_eq!(
         names(setup.dir.path()),
-        ["app.2026-11-21T12-34-56Z.1.log", "app.log"]
+        ["app.2026-11-21T12-34-56Z.000001.log", "app.log"]
     );
     setup.check_all_lines();
 }
@@ -313,6 +342,111 @@ fn a_file_on_a_disk_that_hangs_goes_on_when_the_disk_does() {
     setup.storage.clear();
     writer.join().expect("the write ends");
     setup.check_all_lines();
+}
+
+/// Writes a chunk; in the middle of that, something is done to the file from outside.
+fn write_slowly(setup: &Setup, mut file: LogFile, bytes: Vec<u8>, outside: impl FnOnce(&Path)) -> LogFile {
+    setup.storage.fail(Operation::WriteAt, 0, 1, Fault::Hang);
+    let writer = std::thread::spawn(move || {
+        let placement = file.place(bytes.len() as u64, NOW_NS).expect("a place");
+        file.write_at(placement, 0, &bytes).expect("written");
+        file
+    });
+    setup.storage.wait_until_hanging(1);
+    outside(&setup.options.path);
+    setup.storage.clear();
+    writer.join().expect("the write ends")
+}
+
+#[test]
+fn a_file_that_is_deleted_under_a_write_is_found_to_be() {
+    let mut setup = Setup::new();
+    let file = setup.open();
+    let bytes = setup.chunks.next(3);
+    let mut file = write_slowly(&setup, file, bytes.clone(), |path| {
+        fs::remove_file(path).expect("removed");
+    });
+    assert!(file.was_deleted());
+    put(&mut file, &bytes, NOW_NS);
+    assert!(!file.was_deleted());
+    setup.check_all_lines();
+    file.sync().expect("nothing was lost with the file");
+}
+
+fn truncate(path: &Path) {
+    let file = fs::File::options().write(true).open(path).expect("open");
+    file.set_len(0).expect("truncated");
+}
+
+/// Written at the offset of before, the file began with as many zeros.
+#[test]
+fn a_file_that_is_truncated_under_a_write_gets_the_lines_at_its_new_end() {
+    let setup = Setup::new();
+    let mut file = setup.open();
+    let mut chunks = Chunks::default();
+    put(&mut file, &chunks.next(3), NOW_NS);
+    let bytes = chunks.next(3);
+    let mut file = write_slowly(&setup, file, bytes.clone(), truncate);
+    assert_eq!(fs::read(&setup.options.path).expect("there"), bytes);
+    let more = chunks.next(3);
+    put(&mut file, &more, NOW_NS);
+    assert_eq!(
+        fs::read(&setup.options.path).expect("there"),
+        [bytes, more].concat()
+    );
+}
+
+#[test]
+fn a_file_that_is_truncated_between_tries_of_a_write_goes_on_with_the_line_that_was_cut() {
+    let setup = Setup::new();
+    let mut file = setup.open();
+    let mut chunks = Chunks::default();
+    put(&mut file, &chunks.next(3), NOW_NS);
+    let line = chunks.next(1);
+    let rest = chunks.next(2);
+    let bytes = [line.clone(), rest.clone()].concat();
+    for _ in 0..2 {
+        let placement = file.place(bytes.len() as u64, NOW_NS).expect("a place");
+        setup
+            .storage
+            .fail(Operation::WriteAt, 0, 1, Fault::Short(line.len() + 4));
+        setup.storage.fail(Operation::WriteAt, 0, 1, NOSPC);
+        let failed = file.write_at(placement, 0, &bytes).expect_err("full");
+        truncate(&setup.options.path);
+        file.write_at(placement, failed.written_bytes, &bytes)
+            .expect("written");
+        assert_eq!(fs::read(&setup.options.path).expect("there"), rest);
+    }
+}
+
+/// The disk takes a part of a line; the file is truncated before it takes the rest.
+#[test]
+fn a_file_that_is_truncated_behind_a_short_write_goes_on_with_the_line_that_was_cut() {
+    let setup = Setup::new();
+    let mut file = setup.open();
+    let mut chunks = Chunks::default();
+    let line = chunks.next(1);
+    let rest = chunks.next(2);
+    let bytes = [line.clone(), rest.clone()].concat();
+    let placement = file.place(bytes.len() as u64, NOW_NS).expect("a place");
+    let stats = setup.storage.calls(Operation::StatFile);
+    setup
+        .storage
+        .fail(Operation::WriteAt, 0, 1, Fault::Short(line.len() + 4));
+    setup.storage.fail(Operation::StatFile, 0, 1, Fault::Hang);
+    let storage = setup.storage.clone();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| file.write_at(placement, 0, &bytes));
+        while storage.calls(Operation::StatFile) == stats {
+            assert!(!writer.is_finished(), "the size is not checked");
+            std::thread::yield_now();
+        }
+        storage.wait_until_hanging(1);
+        truncate(&setup.options.path);
+        storage.clear();
+        writer.join().expect("no panic").expect("written");
+    });
+    assert_eq!(fs::read(&setup.options.path).expect("there"), rest);
 }
 
 #[test]
@@ -409,7 +543,7 @@ fn a_file_keeps_every_chunk_when_the_disk_dies_at_any_operation() {
         drop(file);
         let recover = |bytes: &[u8], placement| {
             let disk = Arc::new(Disk);
-            rewrite(&setup.options, disk, placement, bytes, NOW_NS).expect("recovered")
+            rewrite(&setup.options, disk, placement, bytes).expect("recovered")
         };
         match pending {
             Some((Some(placement), bytes)) => {
@@ -433,7 +567,7 @@ fn a_file_keeps_every_chunk_when_the_disk_dies_at_any_operation() {
 }
 
 #[test]
-fn a_log_file_lists_its_directory_only_at_open_and_rotation() {
+fn a_log_file_lists_its_directory_only_where_that_has_changed() {
     let mut setup = Setup::new();
     setup.options.rotate_bytes = Some(1_000);
     setup.options.keep_files = Some(2);
@@ -442,7 +576,8 @@ fn a_log_file_lists_its_directory_only_at_open_and_rotation() {
     for step in 0..20 {
         put(&mut file, &setup.chunks.next(1), NOW_NS + step * SECOND_NS / 4);
     }
-    assert_eq!(setup.storage.calls(Operation::List), at_open);
+    // Its own file is the change.
+    assert!(setup.storage.calls(Operation::List) <= at_open + 1);
     assert!(
         setup.storage.calls(Operation::Stat) < 20,
         "the path is looked at once per second"

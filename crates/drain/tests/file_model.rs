@@ -18,8 +18,9 @@ struct Model {
     options: FileOptions,
     active: Vec<u8>,
     period: u64,
-    rotated: BTreeMap<(u64, u32), Vec<u8>>,
-    last: (u64, u32),
+    /// By number and time of the rotation.
+    rotated: BTreeMap<(u32, u64), Vec<u8>>,
+    last: u32,
 }
 
 impl Model {
@@ -42,11 +43,10 @@ impl Model {
             .rotate_bytes
             .is_some_and(|rotate_bytes| (self.active.len() + bytes.len()) as u64 > rotate_bytes);
         if !self.active.is_empty() && (too_big || period > self.period) {
-            let on_disk = self.rotated.keys().filter(|(second, _)| *second == now_s);
-            let last = if self.last.0 == now_s { self.last.1 } else { 0 };
-            let number = on_disk.map(|(_, number)| *number).max().unwrap_or(0).max(last) + 1;
-            self.last = (now_s, number);
-            self.rotated.insert(self.last, std::mem::take(&mut self.active));
+            let on_disk = self.rotated.keys().map(|(number, _)| *number).max();
+            self.last = on_disk.unwrap_or(0).max(self.last) + 1;
+            let key = (self.last, now_s);
+            self.rotated.insert(key, std::mem::take(&mut self.active));
             self.period = period;
             self.retain(now_s);
         }
@@ -57,21 +57,21 @@ impl Model {
     fn retain(&mut self, now_s: u64) {
         if let Some(age) = self.options.keep_age {
             self.rotated
-                .retain(|(second, _), _| *second > now_s || now_s - second <= age.as_secs());
+                .retain(|(_, second), _| *second > now_s || now_s - second <= age.as_secs());
         }
         while self
             .options
             .keep_files
             .is_some_and(|keep| self.rotated.len() > keep as usize)
         {
-            self.remove_oldest(now_s);
+            self.rotated.pop_first();
         }
         while self
             .options
             .keep_bytes
             .is_some_and(|keep| self.rotated_bytes() > keep)
         {
-            self.remove_oldest(now_s);
+            self.rotated.pop_first();
         }
     }
 
@@ -79,22 +79,15 @@ impl Model {
         self.rotated.values().map(|content| content.len() as u64).sum()
     }
 
-    /// A file from the future is older than any other: the clock was set back after it.
-    fn remove_oldest(&mut self, now_s: u64) {
-        let future = self.rotated.keys().find(|(second, _)| *second > now_s).copied();
-        let oldest = future.or_else(|| self.rotated.keys().next().copied());
-        self.rotated.remove(&oldest.expect("a file"));
-    }
-
     fn check(&self, dir: &Path) {
         let mut wanted: Vec<(String, &[u8])> = vec![("app.log".into(), &self.active)];
-        for ((second, number), content) in &self.rotated {
+        for ((number, second), content) in &self.rotated {
             let ending = match self.options.compress {
                 Compress::None => "",
                 Compress::Gzip => ".gz",
                 Compress::Zstd => ".zst",
             };
-            wanted.push((format!("app.{}.{number}.log{ending}", stamp(*second)), content));
+            wanted.push((format!("app.{}.{number:06}.log{ending}", stamp(*second)), content));
         }
         wanted.sort();
         let wanted_names: Vec<&str> = wanted.iter().map(|(name, _)| name.as_str()).collect();
@@ -188,7 +181,7 @@ fn round(random: &mut Random, compress: Compress, steps: u64) {
         active: Vec::new(),
         period: 0,
         rotated: BTreeMap::new(),
-        last: (0, 0),
+        last: 0,
     };
     let mut file = open(&options);
     let mut chunks = Chunks::default();
@@ -211,7 +204,7 @@ fn round(random: &mut Random, compress: Compress, steps: u64) {
             )
             .expect("the log opens again");
             model.options = options.clone();
-            model.last = (0, 0);
+            model.last = 0;
             let began_s = if model.active.is_empty() {
                 now_s
             } else {

@@ -46,8 +46,17 @@ impl Killed {
         }
     }
 
+    /// Writes the chunk again, and appends what is missing, as a recovery does.
     fn recover(&self) -> Rewrite {
-        rewrite(&self.options, Arc::new(Disk), self.placement, &self.bytes, NOW_NS).expect("recovered")
+        self.recover_chunk(self.placement, &self.bytes)
+    }
+
+    fn recover_chunk(&self, placement: Placement, bytes: &[u8]) -> Rewrite {
+        let done = rewrite(&self.options, Arc::new(Disk), placement, bytes).expect("recovered");
+        if let Rewrite::Missing { skip_bytes, .. } = done {
+            put(&mut open(&self.options), &bytes[skip_bytes..], NOW_NS);
+        }
+        done
     }
 
     fn check_all_lines(&self) {
@@ -103,18 +112,8 @@ fn a_chunk_goes_to_the_end_of_the_log_when_its_file_was_compressed() {
         fs::remove_file(rotated).expect("removed");
         return;
     }
-    let path = killed.options.path.clone();
-    let written_bytes = killed.bytes.len() as u64;
-    let why = NotInPlace::FileGone;
-    assert_eq!(
-        killed.recover(),
-        Rewrite::Appended {
-            path,
-            skipped_bytes: 0,
-            written_bytes,
-            why
-        }
-    );
+    let (skip_bytes, why) = (0, NotInPlace::FileGone);
+    assert_eq!(killed.recover(), Rewrite::Missing { skip_bytes, why });
     killed.check_all_lines();
 }
 
@@ -131,17 +130,8 @@ fn a_file_that_another_process_has_continued_is_not_overwritten() {
     put(&mut file, &killed.chunks.next(2), NOW_NS);
     drop(file);
     let recovered = killed.recover();
-    let Rewrite::Appended {
-        skipped_bytes,
-        written_bytes,
-        why,
-        ..
-    } = recovered
-    else {
-        panic!("{recovered:?}");
-    };
-    assert_eq!((skipped_bytes, why), (first_line as u64, NotInPlace::Changed));
-    assert_eq!(written_bytes, killed.bytes.len() as u64 - skipped_bytes);
+    let (skip_bytes, why) = (first_line, NotInPlace::Changed);
+    assert_eq!(recovered, Rewrite::Missing { skip_bytes, why });
     let mut found = lines(killed.dir.path());
     found.retain(|line| line != "line"); // what was left of the torn line
     let mut wanted = lines_of(&Chunks::default().next(killed.chunks.lines));
@@ -156,18 +146,8 @@ fn a_file_that_another_process_holds_is_left_alone() {
     let before = fs::read(&killed.options.path).expect("there");
     let recovered = killed.recover();
     let beside = killed.dir.path().join(format!("app.{}.log", std::process::id()));
-    let written_bytes = killed.bytes.len() as u64;
-    let why = NotInPlace::InUse;
-    let path = beside.clone();
-    assert_eq!(
-        recovered,
-        Rewrite::Appended {
-            path,
-            skipped_bytes: 0,
-            written_bytes,
-            why
-        }
-    );
+    let (skip_bytes, why) = (0, NotInPlace::InUse);
+    assert_eq!(recovered, Rewrite::Missing { skip_bytes, why });
     assert_eq!(fs::read(&killed.options.path).expect("there"), before);
     assert_eq!(fs::read(beside).expect("there"), killed.bytes);
     drop(owner);
@@ -181,7 +161,7 @@ fn a_chunk_is_not_written_into_a_foreign_file_that_got_the_same_inode() {
     let before = fs::read(&precious).expect("there");
     assert!(matches!(
         killed.recover(),
-        Rewrite::Appended {
+        Rewrite::Missing {
             why: NotInPlace::FileGone,
             ..
         }
@@ -199,7 +179,7 @@ fn a_chunk_is_not_written_into_a_foreign_file_that_got_the_same_inode() {
     killed.placement.ino = std::os::unix::fs::MetadataExt::ino(&metadata);
     assert!(matches!(
         killed.recover(),
-        Rewrite::Appended {
+        Rewrite::Missing {
             why: NotInPlace::Changed,
             ..
         }
@@ -218,41 +198,12 @@ fn a_chunk_behind_the_end_of_a_truncated_file_leaves_no_hole() {
         .expect("cut");
     assert!(matches!(
         killed.recover(),
-        Rewrite::Appended {
+        Rewrite::Missing {
             why: NotInPlace::Changed,
             ..
         }
     ));
     assert_eq!(fs::read(&killed.options.path).expect("there"), killed.bytes);
-}
-
-#[test]
-fn a_recovery_that_fails_leaves_the_file_whole_and_can_be_repeated() {
-    for passes in 0..30 {
-        let killed = Killed::after(0);
-        fs::remove_file(&killed.options.path).expect("removed");
-        let storage = Arc::new(Faulty::new());
-        storage.fail(Operation::WriteAt, 0, 1, Fault::Short(20));
-        storage.fail_all(passes, Fault::Error(28));
-        let _ = rewrite(
-            &killed.options,
-            storage.clone(),
-            killed.placement,
-            &killed.bytes,
-            NOW_NS,
-        );
-        storage.clear();
-        let text = fs::read(&killed.options.path).unwrap_or_default();
-        if text != killed.bytes {
-            killed.recover();
-        }
-        let mut found = lines(killed.dir.path());
-        found.retain(|line| line.len() > 20 || line.starts_with("line"));
-        found.dedup();
-        for line in lines_of(&killed.bytes) {
-            assert!(found.contains(&line), "after {passes}: {line}");
-        }
-    }
 }
 
 #[test]
@@ -278,7 +229,7 @@ fn several_chunks_of_a_file_are_recovered_in_order() {
         std::io::Write::write_all(&mut file, &killed.bytes[..torn]).expect("written");
         drop(file);
         for (placement, bytes) in placements.iter().chain(&placements) {
-            rewrite(&killed.options, Arc::new(Disk), *placement, bytes, NOW_NS).expect("recovered");
+            killed.recover_chunk(*placement, bytes);
         }
         killed.check_all_lines();
     });
@@ -294,4 +245,34 @@ fn the_options_that_recovery_reads_from_text_find_the_same_file() {
     killed.options = FileOptions::from_text(&text).expect("own text");
     assert!(matches!(killed.recover(), Rewrite::InPlace { .. }));
     killed.check_all_lines();
+}
+
+/// A chunk whose file was truncated before it was written, and whose writer was killed in the middle of it.
+#[test]
+fn a_chunk_is_completed_at_the_new_end_of_a_file_that_was_truncated() {
+    let length = Killed::after(0).bytes.len();
+    for torn_bytes in 0..=length {
+        let killed = Killed::after(0);
+        let before = "a line that came after the file was truncated\n";
+        let written = [before.as_bytes(), &killed.bytes[..torn_bytes]].concat();
+        let far = Placement {
+            offset: 10_000,
+            ..killed.placement
+        };
+        fs::write(&killed.options.path, &written).expect("written");
+        let recover = || killed.recover_chunk(far, &killed.bytes);
+        let first = recover();
+        let text = fs::read(&killed.options.path).expect("there");
+        if torn_bytes == 0 || torn_bytes >= 16 {
+            assert_eq!(
+                text,
+                [before.as_bytes(), &killed.bytes].concat(),
+                "torn after {torn_bytes}: {first:?}"
+            );
+        }
+        // What may be there by chance is no part of the chunk: then all of it follows, on a line of its own.
+        assert!(text.ends_with(&killed.bytes), "torn after {torn_bytes}");
+        assert!(matches!(recover(), Rewrite::AlreadyThere { .. }));
+        assert_eq!(fs::read(&killed.options.path).expect("there"), text);
+    }
 }

@@ -8,12 +8,13 @@ mod thread;
 use crate::config::Config;
 use crate::engine::Engine;
 use connection::{Connection, FlushTarget, keep_request, send, send_keep_request};
-use limits::{CONNECT_MS, NO_PROGRESS_MS, PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS, WELCOME_MS};
+use limits::{CONNECT_PART, NO_PROGRESS_MS, PROGRESS_MS, RINGS_AT_START, SPILLED_BUFFERS};
 use logdrive_drain::{Stats, Stopped, gap_callsite};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::{
     AgentConnection, FullPolicy, MemoryFiles, SessionOptions, SessionWriter, control, local,
 };
+use logdrive_wire::Level;
 use logdrive_wire::agent::{Hello, Message, Welcome};
 use std::fs::File;
 use std::io;
@@ -39,9 +40,9 @@ pub(crate) struct AgentSession {
 }
 
 impl AgentSession {
-    /// Gets a session from the agent at a socket. Waits half a second at most.
+    /// Gets a session from the agent at a socket. Waits as long as the configuration says at most.
     pub(crate) fn start(socket: &Path, config: &Config) -> Result<Self, JoinError> {
-        let channel = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
+        let channel = Channel::connect_to_agent(socket, config.agent_timeout / CONNECT_PART)?;
         let (welcome, mut files) = hello(&channel, socket, config)?;
         let rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
         let memory = MemoryFiles::check(files)?;
@@ -75,12 +76,14 @@ impl AgentSession {
     }
 
     /// Waits for an answer of the agent, for which `wait` checks within a time. `None` when nothing of the session has
-    /// moved for five seconds.
-    fn wait_for<T>(&self, wait: impl Fn(Duration) -> Option<T>) -> Option<T> {
+    /// moved for five seconds, or at the given moment.
+    fn wait_for<T>(&self, until: Option<Instant>, wait: impl Fn(Duration) -> Option<T>) -> Option<T> {
         let mut progress = Progress::new(&self.session);
         loop {
-            let answer = wait(Duration::from_millis(PROGRESS_MS));
-            if answer.is_some() || !progress.is_moving() {
+            let step = Duration::from_millis(PROGRESS_MS);
+            let left = until.map_or(step, |until| until.saturating_duration_since(Instant::now()));
+            let answer = wait(step.min(left));
+            if answer.is_some() || left.is_zero() || !progress.is_moving() {
                 return answer;
             }
         }
@@ -88,7 +91,7 @@ impl AgentSession {
 
     fn wait_for_flush(&self, what: FlushTarget) -> bool {
         let ticket = self.connection.request_flush(what);
-        let answer = self.wait_for(|time| self.connection.wait_for_ticket(ticket, time));
+        let answer = self.wait_for(None, |time| self.connection.wait_for_ticket(ticket, time));
         self.connection.forget_ticket(ticket);
         answer.unwrap_or(false)
     }
@@ -129,13 +132,18 @@ impl Engine for AgentSession {
         self.wait_for_flush(FlushTarget::Kept(span_ns))
     }
 
-    /// Says goodbye and waits until all is drained, as long as anything moves, and five seconds more.
-    fn stop(&self) -> Stopped {
+    fn is_own(&self) -> bool {
+        false
+    }
+
+    /// Says goodbye and waits until all is drained, as long as anything moves, and five seconds more, or until the given
+    /// moment. The agent's log has its own lines about the end of a process.
+    fn stop(&self, until: Option<Instant>, _end: Option<(Level, &str)>) -> Stopped {
         let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Stopped::Complete;
         };
         self.connection.send_goodbye();
-        let complete = self.wait_for(|time| self.connection.wait_for_done(time));
+        let complete = self.wait_for(until, |time| self.connection.wait_for_done(time));
         let has_agent = self.connection.is_connected();
         self.connection.end();
         // It ends by itself; that it has panicked, which it does not, would change nothing here.
@@ -190,9 +198,10 @@ fn hello(channel: &Channel, socket: &Path, config: &Config) -> Result<(Welcome, 
         coarse: config.backend.coarse_clock,
     });
     let keep = config.backend.keep.as_ref().map(keep_request);
+    let welcome = config.agent_timeout - config.agent_timeout / CONNECT_PART;
     let said = send_keep_request(channel, keep.as_ref()).and_then(|()| send(channel, &message, &[]));
     said.map_err(|cause| format!("cannot send to the agent: {cause}"))?;
-    let (answer, descriptors) = receive(channel, socket, Duration::from_millis(WELCOME_MS))?;
+    let (answer, descriptors) = receive(channel, socket, welcome)?;
     match answer {
         Message::Welcome(welcome) => Ok((welcome, into_files(descriptors))),
         _ => Err(no_answer(socket, "has answered something else than was asked")),

@@ -5,18 +5,25 @@ use crate::keep::Keep;
 use crate::runtime::{self, InitError};
 use crate::sinks::{Console, File, IntoSink};
 use logdrive_drain::file::FileOptions;
-use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Words, Wrong, limits};
-use logdrive_drain::{BackendOptions, Filter, MemorySink, Overflow, SinkOptions, Stats, Stopped, Target};
-use logdrive_ring::FullPolicy;
+use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Value, Words, Wrong, limits};
+use logdrive_drain::{
+    BackendOptions, Filter, FilterError, MemorySink, Overflow, SinkOptions, Stats, Stopped, Target,
+};
+use logdrive_ring::{FullPolicy, User};
 use logdrive_wire::Level;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Starts logging to `./APP.log`, as text in UTC, from debug on or as the environment variable `LOGDRIVE` says.
 ///
-/// Makes a session, starts the drain's threads, and writes the records that a killed run of the same program left. This takes
-/// some milliseconds, and longer where there is much to recover. The guard drains and ends the logger when it is dropped:
-/// keep it in `main`. Calls before the start and after the end are dropped and counted.
+/// Makes a session, starts the drain's threads, and has the records written that killed runs of the same program left, in
+/// front of its own. This takes some milliseconds; where there is much to recover, or a disk does not answer, a tenth of a
+/// second, and the rest is done beside the program: meanwhile its lines wait in memory that survives SIGKILL.
+///
+/// The guard drains and ends the logger when it is dropped: keep it in `main`. An exit of the program, SIGTERM, SIGINT and
+/// SIGHUP do so, too, within two seconds: see [`Builder::shutdown_timeout`]. Calls before the start and after the end are
+/// dropped and counted.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -42,15 +49,20 @@ pub fn builder(app: &str) -> Builder {
         keep: None,
         filter: None,
         use_env: true,
+        terminal: None,
         full: FullPolicy::default(),
         clock: Clock::default(),
-        agent: None,
+        agent: AgentOptions {
+            socket: None,
+            timeout: Duration::from_millis(500),
+        },
         flush_every: None,
         flush_level: None,
         overflow: None,
-        panic_hook: false,
-        note_signals: false,
+        panic_hook: true,
+        note_signals: true,
         count_disabled: false,
+        shutdown_timeout: Duration::from_secs(2),
     }
 }
 
@@ -64,6 +76,14 @@ pub enum Clock {
     /// A word in memory that the drain renews at every pass: about 2 ns a call, exact to about a millisecond. Records of one
     /// thread keep their order; those of different threads may have equal times.
     Coarse,
+}
+
+/// Options of the agent that drains the session.
+#[derive(Debug, Clone)]
+struct AgentOptions {
+    socket: Option<PathBuf>,
+    /// Longest wait of a start for it.
+    timeout: Duration,
 }
 
 /// Description of a logger: its sinks and options. Setters only store values and cannot fail; [`Builder::init`] checks them.
@@ -90,15 +110,17 @@ pub struct Builder {
     keep: Option<Keep>,
     filter: Option<String>,
     use_env: bool,
+    terminal: Option<bool>,
     full: FullPolicy,
     clock: Clock,
-    agent: Option<PathBuf>,
+    agent: AgentOptions,
     flush_every: Option<Duration>,
     flush_level: Option<Level>,
     overflow: Option<Overflow>,
     panic_hook: bool,
     note_signals: bool,
     count_disabled: bool,
+    shutdown_timeout: Duration,
 }
 
 logdrive_drain::words!(Clock {
@@ -126,8 +148,19 @@ logdrive_drain::rows! { Builder {
     ring_bytes: (backend.ring_bytes) => Row::of(Kind::Size(limits::RING_BYTES)).scope(PROGRAM),
     /// Directory of the session.
     run_dir: (backend.run_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
+    /// User and group that the program becomes after the start.
+    run_as: [
+        |builder| builder.backend.run_as.map(|user| Value::Text(format!("{}:{}", user.uid, user.gid))),
+        |builder, value| {
+            let text = String::from_value(value)?;
+            let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
+            let (uid, gid) = numbers.ok_or_else(|| Wrong::new("expected the numbers of a user and a group"))?;
+            builder.backend.run_as = Some(User { uid, gid });
+            Ok(())
+        }
+    ] => Row::of(Kind::Parsed("numbers of a user and a group, such as \"65534:65534\"")).scope(PROGRAM),
     /// Socket of the agent that drains the session.
-    agent: (agent) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
+    agent: (agent.socket) => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).scope(PROGRAM),
     /// Time that lines may wait in a buffer, for all sinks.
     flush_every: (flush_every) => Row::of(Kind::Time(limits::FLUSH_EVERY)).scope(PROGRAM),
     /// Level from which on a record is flushed at once, for all sinks.
@@ -138,10 +171,18 @@ logdrive_drain::rows! { Builder {
     note_signals: (note_signals) => Row::of(Kind::Flag).scope(PROGRAM),
     /// Calls that the filter switches off are counted.
     count_disabled: (count_disabled) => Row::of(Kind::Flag).scope(PROGRAM),
+    /// Time in which the log is drained where the program ends without stopping its logger; 0 leaves it for recovery.
+    shutdown_timeout: (shutdown_timeout) => Row::of(Kind::Time(limits::SHUTDOWN_TIMEOUT)).scope(PROGRAM),
     /// Sessions of dead processes of the same name are drained before the start.
     recover: (backend.recover) => Row::of(Kind::Flag).scope(PROGRAM),
-    /// `LOGDRIVE` and `LOGDRIVE_AGENT` are looked at.
+    /// Sessions of dead processes that are kept where they cannot be recovered; the oldest are dropped, and counted.
+    held_sessions: (backend.held_sessions) => Row::of(Kind::Count(limits::HELD_SESSIONS)).scope(PROGRAM),
+    /// Bytes that they take together.
+    held_bytes: (backend.held_bytes) => Row::of(Kind::Size(limits::HELD_BYTES)).scope(PROGRAM),
+    /// `LOGDRIVE`, `LOGDRIVE_AGENT` and a terminal are looked at.
     use_env: (use_env) => Row::of(Kind::Flag).scope(PROGRAM),
+    /// The log is shown on standard error, too, where that is a terminal.
+    terminal: (terminal) => Row::of(Kind::Flag).scope(PROGRAM),
 } }
 
 impl Builder {
@@ -186,9 +227,19 @@ impl Builder {
         self
     }
 
-    /// Reads the environment variables `LOGDRIVE` and `LOGDRIVE_AGENT`, or with `false` ignores them. Default: reads them.
+    /// Reads the environment variables `LOGDRIVE` and `LOGDRIVE_AGENT`, or with `false` ignores them, and a terminal, too. A part
+    /// of `LOGDRIVE` that cannot be read is left out, and a line in the log says so. Default: reads them.
     pub fn use_env(mut self, on: bool) -> Self {
         self.use_env = on;
+        self
+    }
+
+    /// Shows the log on standard error, too, where that is a terminal: from info on, in colours unless `NO_COLOR` says
+    /// otherwise, with a first line that says where the file is. A terminal that takes nothing costs lines there and nothing
+    /// else. With `false` the process stays silent, as it does without a terminal. Has no effect where a console or a memory
+    /// is a sink, or an agent has the log. Default: shows it, unless [`Builder::use_env`] is off.
+    pub fn terminal(mut self, on: bool) -> Self {
+        self.terminal = Some(on);
         self
     }
 
@@ -205,7 +256,8 @@ impl Builder {
         self
     }
 
-    /// Sets the bytes of each thread's ring, rounded up to a power of two; 64 KiB to 1 GiB. The longest record is 64 KiB, or an
+    /// Sets the bytes of each thread's largest ring, rounded up to a power of two; 64 KiB to 1 GiB. A thread begins with one of
+    /// 64 KiB, which is replaced by a larger one when it fills. The longest record is 64 KiB, or an
     /// eighth of the ring where that is less. Default: 1 MiB.
     pub fn ring_bytes(mut self, bytes: usize) -> Self {
         self.backend.ring_bytes = bytes;
@@ -218,21 +270,41 @@ impl Builder {
         self
     }
 
+    /// Prepares the log for a program that starts as root and becomes this user and group afterwards, as daemons do: the run
+    /// directory is that of this user, and the session, the log files and all directories that have to be made are this
+    /// user's from the start, so that new threads log, files rotate and the user's tools see the session when the program
+    /// has called `setuid`. A log directory that this user owns is accepted. Directories that are there stay whose they are: in
+    /// one of root's, the log file is handed over and written, and cannot be rotated.
+    ///
+    /// The program changes its user itself, after the start. Has no effect where it runs as this user already, or an agent
+    /// has the log. Where it may not change users, a line in the log says so. Linux only. Default: none.
+    pub fn run_as(mut self, uid: u32, gid: u32) -> Self {
+        self.backend.run_as = Some(User { uid, gid });
+        self
+    }
+
     /// Sets the socket of an agent that drains the session. This process then has no drain, no I/O threads and no sinks of its
     /// own. Its committed records survive its death, and the agent's, but not that of both at once. The
-    /// sinks that are described here are used only where no agent answers within half a second; then a line in the log
+    /// sinks that are described here are used only where no agent answers [in time](Builder::agent_timeout); then a line in the log
     /// says so. When the agent dies later, rings fill, [`Builder::full`] applies, and the process tries to reach an agent
     /// again for as long as it lives, each second at least.
     ///
     /// The environment variable `LOGDRIVE_AGENT` replaces it; when it is empty or `off`, there is no agent. Programs with
     /// rights that their user has not (set-user-id) ignore the variable. Linux only. Default: no agent.
     pub fn agent(mut self, socket: impl Into<PathBuf>) -> Self {
-        self.agent = Some(socket.into());
+        self.agent.socket = Some(socket.into());
+        self
+    }
+
+    /// Sets how long a start waits for the agent, from 10 milliseconds to a minute. A process to which none answers in this
+    /// time writes its log itself. Default: half a second.
+    pub fn agent_timeout(mut self, timeout: Duration) -> Self {
+        self.agent.timeout = timeout.clamp(Duration::from_millis(10), Duration::from_secs(60));
         self
     }
 
     /// Sets the longest time that lines wait in a buffer before they are written, for all sinks; see also the setter of the same
-    /// name of each sink, which this replaces. Default: 200 ms.
+    /// name of each sink, which this replaces. Default: 25 ms.
     pub fn flush_every(mut self, time: Duration) -> Self {
         self.flush_every = Some(time);
         self
@@ -251,15 +323,18 @@ impl Builder {
         self
     }
 
-    /// Logs panics at level error, waits for the log as [`crate::flush`] does, and then runs the earlier panic hook. It is
-    /// installed once for the program and stays after the logger's end. Default: off.
+    /// Logs panics at level error, with the place and the calls that led to it (without them where `RUST_BACKTRACE` is 0),
+    /// waits for the log as [`crate::flush`] does, and then runs the earlier panic hook. It is installed once for the
+    /// program and stays after the logger's end. A hook that the program sets later takes its place. Default: on.
     pub fn panic_hook(mut self, on: bool) -> Self {
         self.panic_hook = on;
         self
     }
 
-    /// Notes SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE and SIGSYS in the session before the program's own handler runs,
-    /// so that recovery can say how the process ended. Default: no.
+    /// Notes SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE and SIGSYS in the session, with the thread and its calls, and has the
+    /// log written with a line about it, for [`Builder::shutdown_timeout`] at most. Then the signal takes its course: the
+    /// handler that was there before runs, or the process ends. A signal that an earlier handler deals with leaves no
+    /// note. The calls are places in files, such as `shop+0x1f2a3`, which `addr2line -e shop 0x1f2a3` names. Default: yes.
     pub fn note_signals(mut self, on: bool) -> Self {
         self.note_signals = on;
         self
@@ -272,10 +347,35 @@ impl Builder {
         self
     }
 
-    /// Drains the sessions that dead processes of the same name left, before the logger starts. With `false` they stay until
-    /// another start or `logdrive recover` drains them. Default: drains them.
+    /// Sets the time in which the log is drained where the program ends and its guard was not dropped: by a return from
+    /// `main`, `exit`, `quick_exit`, or by SIGTERM, SIGINT or SIGHUP with their default action. Then the end goes on as it
+    /// would have, with the same exit status. What is not written in this time stays in the session, for recovery.
+    ///
+    /// A signal is taken only if the program neither handles nor ignores it when the logger starts, and a handler that the
+    /// program installs later takes the place of ours. The first process of a container, which the kernel keeps from such
+    /// signals, has its log written and goes on. With 0, no signal is taken and nothing is done at an exit. Signals on Linux
+    /// only. Default: 2 s.
+    pub fn shutdown_timeout(mut self, time: Duration) -> Self {
+        self.shutdown_timeout = time;
+        self
+    }
+
+    /// Drains the sessions that dead processes of the same name left. The start waits for that 30 ms at most; what takes
+    /// longer goes on beside the program, whose own lines come behind in a file that both log to. A file or collector that
+    /// takes nothing for five seconds is given up for this start, and a line in the log says which sessions wait for it with
+    /// how many records; [`Builder::held_sessions`] bounds them. With `false` they stay until another start or `logdrive recover` drains them. Default: drains them.
     pub fn recover(mut self, on: bool) -> Self {
         self.backend.recover = on;
+        self
+    }
+
+    /// Sets how many sessions of dead processes of the same name are kept where they cannot be recovered, because their disk
+    /// is full or hangs or their collector does not answer, and the bytes that they take together, which is also no more than
+    /// half of their file system. Beyond that a start drops the oldest, and a line in the log says how many records of how
+    /// many sessions those were. The newest stays in any case. Default: 64 sessions and 256 MiB.
+    pub fn held_sessions(mut self, sessions: u64, bytes: u64) -> Self {
+        self.backend.held_sessions = sessions;
+        self.backend.held_bytes = bytes;
         self
     }
 
@@ -285,7 +385,8 @@ impl Builder {
         self
     }
 
-    /// Starts the logger. Blocks as [`init`] does; with [`Builder::agent`] up to half a second more.
+    /// Starts the logger. Blocks as [`init`] does; with [`Builder::agent`] up to [`Builder::agent_timeout`]
+    /// more.
     ///
     /// # Errors
     /// As [`init`]. After an error nothing runs, and another start may be tried.
@@ -299,11 +400,15 @@ impl Builder {
     }
 
     fn into_config(self) -> Result<Config, InitError> {
-        let from_env = self.use_env.then(|| std::env::var("LOGDRIVE").ok()).flatten();
-        let filter = match from_env.or(self.filter) {
-            Some(directives) => directives.parse()?,
-            None => Filter::default(),
-        };
+        let mut filter: Filter = self.filter.as_deref().map_or(Ok(Filter::default()), str::parse)?;
+        let mut notices = Vec::new();
+        if let Some(text) = self.use_env.then(|| std::env::var("LOGDRIVE").ok()).flatten() {
+            let (read, wrong) = Filter::read_leniently(&text, &filter);
+            filter = read;
+            let of_one = |error: &FilterError| format!("LOGDRIVE: {error}; this part is left out");
+            notices.extend(wrong.iter().map(of_one));
+        }
+        let shows_terminal = self.terminal.unwrap_or(self.use_env);
         let mut backend = self.backend;
         if backend.sinks.is_empty() {
             let path = format!("{}.log", logdrive_ring::file_part(&backend.app));
@@ -326,18 +431,50 @@ impl Builder {
         }
         backend.coarse_clock = self.clock == Clock::Coarse;
         let agent = match self.use_env {
-            true => agent_from_env(self.agent),
-            false => self.agent,
+            true => agent_from_env(self.agent.socket),
+            false => self.agent.socket,
         };
+        let shows_terminal = shows_terminal && agent.is_none() && std::io::stderr().is_terminal();
+        let first_line = shows_terminal
+            .then(|| show_on_terminal(&mut backend.sinks))
+            .flatten();
         Ok(Config {
             backend,
             agent,
+            agent_timeout: self.agent.timeout,
             filter,
             full: self.full,
             note_signals: self.note_signals,
             count_disabled: self.count_disabled,
+            notices,
+            first_line,
+            shutdown_timeout: self.shutdown_timeout,
         })
     }
+}
+
+/// Adds the terminal to sinks of which one is a file and none is a console or a memory; returns the first line.
+fn show_on_terminal(sinks: &mut Vec<SinkOptions>) -> Option<String> {
+    let shows =
+        |sink: &SinkOptions| matches!(sink.target, Target::Stdout | Target::Stderr | Target::Memory(_));
+    let file = sinks.iter().find_map(|sink| match &sink.target {
+        Target::File(file) => Some(&file.path),
+        _ => None,
+    })?;
+    if sinks.len() >= logdrive_ring::SINKS_MAX || sinks.iter().any(shows) {
+        return None;
+    }
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    let mut terminal = SinkOptions::new(Target::Stderr);
+    // Below the level of all other sinks, records are for a flight recorder.
+    let lowest = sinks.iter().map(|sink| sink.min_level).min()?;
+    terminal.min_level = lowest.max(Level::Info);
+    let from = terminal.min_level.name().to_ascii_lowercase();
+    sinks.push(terminal);
+    Some(format!(
+        "logdrive: the log is in {}; from {from} on it is shown here, too\n",
+        file.display()
+    ))
 }
 
 /// The agent's socket as the environment says, if it says anything.

@@ -4,9 +4,10 @@
 use logdrive_drain::ship::ForwardState;
 use logdrive_drain::{Backend, Stats, Stopped};
 use logdrive_ring::SessionWriter;
+use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A running drain, here or elsewhere. What it waits for is described where a program asks for it, in the crate's root.
 pub(crate) trait Engine: std::fmt::Debug + Send + Sync {
@@ -37,7 +38,16 @@ pub(crate) trait Engine: std::fmt::Debug + Send + Sync {
 
     fn stats(&self) -> Stats;
 
-    fn stop(&self) -> Stopped;
+    /// Drains what is committed and ends, with a last line; at the latest at the given moment.
+    fn stop(&self, until: Option<Instant>, end: Option<(Level, &str)>) -> Stopped;
+
+    /// Whether what is committed has to be drained by this process, or an agent does that when it has died.
+    fn is_own(&self) -> bool;
+
+    /// As [`Engine::stop`], where the process is about to die of a crash.
+    fn stop_crashed(&self, until: Instant, end: (Level, &str)) -> Stopped {
+        self.stop(Some(until), Some(end))
+    }
 }
 
 impl Engine for Backend {
@@ -46,7 +56,8 @@ impl Engine for Backend {
     }
 
     fn session_path(&self) -> Option<PathBuf> {
-        Some(self.session().path().to_owned())
+        let session = self.session();
+        session.is_found().then(|| session.path().to_owned())
     }
 
     fn flush(&self, durable: bool) -> bool {
@@ -75,7 +86,15 @@ impl Engine for Backend {
         self.stats()
     }
 
-    fn stop(&self) -> Stopped {
-        self.stop()
+    fn stop(&self, until: Option<Instant>, end: Option<(Level, &str)>) -> Stopped {
+        self.stop_until(until, end)
+    }
+
+    fn is_own(&self) -> bool {
+        true
+    }
+
+    fn stop_crashed(&self, until: Instant, end: (Level, &str)) -> Stopped {
+        self.stop_crashed(until, end)
     }
 }

@@ -9,7 +9,8 @@ use crate::capture::{Piece, Values};
 use crate::statement::{RecordDraft, Statement, value_at};
 use crate::{runtime, sampling};
 use logdrive_ring::control::ControlRef;
-use logdrive_ring::{DropReason, RecordWriter, StaticCell, local};
+use logdrive_ring::local::{self, Section};
+use logdrive_ring::{DropReason, RecordWriter, StaticCell};
 use logdrive_wire::{Callsite, Cursor, Field, Value};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -43,7 +44,9 @@ impl ForeignSite {
             runtime::count_drop(DropReason::Reentrant);
             return None;
         }
+        let section = Section::masked();
         let site = Self::find_or_keep(description);
+        drop(section);
         if site.is_none() {
             runtime::count_drop(DropReason::NoCallsite);
         }
@@ -93,12 +96,7 @@ impl ForeignSite {
                 return false;
             }
         }
-        let once = local::is_ending() && !local::is_busy() && runtime::attach_for_one_call().is_ok();
-        let committed = RecordDraft::of_sample(&self, marked).write(&EncodedValues { fields, values });
-        if once {
-            local::detach_thread();
-        }
-        committed
+        RecordDraft::of_sample(&self, marked).write(&EncodedValues { fields, values })
     }
 }
 

@@ -42,6 +42,7 @@ mod macros;
 mod panics;
 mod runtime;
 mod sampling;
+mod shutdown;
 mod sinks;
 mod site;
 mod statement;
@@ -73,58 +74,62 @@ pub use sinks::{Console, File, IntoSink, Layout};
 /// the records stay in the session and are still written.
 ///
 /// Blocks while any sink makes progress. Returns `false` after five seconds without progress, and `true` at once when no
-/// logger runs. Any thread may call it; a signal handler may not, because it takes locks and allocates.
+/// logger runs. Any thread may call it; a signal handler may not, because it takes locks and allocates. In one that has
+/// interrupted the logger it returns `false` at once.
 ///
 /// Where an agent has the session, it waits for the sinks to which the agent sends this program's records, and also returns
 /// `false` when one of them has lost a record since the last call.
 pub fn flush() -> bool {
-    runtime::engine().is_none_or(|engine| engine.flush(false))
+    runtime::ask(|engine| engine.flush(false)).unwrap_or(!is_interrupted())
 }
 
 /// Writes the records of the flight recorder to the log, with everything that was committed before the call, and forgets
 /// them. Blocks and fails as [`flush`] does; without a flight recorder it is [`flush`]. See [`Keep`].
 pub fn dump() -> bool {
-    runtime::engine().is_none_or(|engine| engine.dump(None))
+    runtime::ask(|engine| engine.dump(None)).unwrap_or(!is_interrupted())
 }
 
 /// Writes only the kept records that are not older than `time`, as [`dump`] does. Older ones are forgotten without being
 /// written.
 pub fn dump_last(time: std::time::Duration) -> bool {
-    runtime::engine().is_none_or(|engine| engine.dump(Some(time)))
+    runtime::ask(|engine| engine.dump(Some(time))).unwrap_or(!is_interrupted())
 }
 
-/// Waits as [`flush`] does, then makes all files durable with `fdatasync`, so that their lines survive a power failure.
-/// Blocks for as long as the disks take, and returns `false` in the cases of [`flush`].
+/// Waits as [`flush`] does, then makes all files durable with `fdatasync`, so that their lines survive a power failure:
+/// those that are written, those that were rotated since the last call, and their names.
+///
+/// Blocks for as long as the disks take. Returns `false` in the cases of [`flush`], and where something that was logged
+/// since the last answer may not be on disk: a disk flush has failed, also one that [`Sync`] has asked for, or a file was
+/// deleted before it was durable. The log names the file. What is still in memory then goes to a new file; a later `true` is
+/// about what was logged after the `false`.
 pub fn sync() -> bool {
-    runtime::engine().is_none_or(|engine| engine.flush(true))
+    runtime::ask(|engine| engine.flush(true)).unwrap_or(!is_interrupted())
 }
 
 /// Waits as [`flush`] does, then until collectors have acknowledged all of it, at most `timeout` in all. Returns `false`
 /// when a part is still in memory or in a spool; it is sent later all the same. Without a [`Ship`] sink it is [`flush`].
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn deliver(timeout: std::time::Duration) -> bool {
-    runtime::engine().is_none_or(|engine| engine.deliver(timeout))
+    runtime::ask(|engine| engine.deliver(timeout)).unwrap_or(!is_interrupted())
 }
 
 /// Returns the state of each [`Ship`] sink, with its index among the sinks. Empty when no logger runs, and where an agent has
 /// the session, because the sinks are the agent's. Allocates; does not block.
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub fn shipping() -> Vec<(usize, ForwardState)> {
-    runtime::engine().map_or_else(Vec::new, |engine| engine.shipping())
+    runtime::ask(|engine| engine.shipping()).unwrap_or_default()
 }
 
 /// Opens all log files again, after another program has moved them away. Returns at once; the drain opens them before it
 /// writes more lines, and no line is lost. Does nothing when no logger runs, or where an agent has the session.
 pub fn reopen() {
-    if let Some(engine) = runtime::engine() {
-        engine.reopen();
-    }
+    let _none_runs = runtime::ask(|engine| engine.reopen());
 }
 
 /// Returns the statistics of the running logger since its start; `None` when none runs. Allocates, and does not wait for the
 /// drain, so that records of this moment may not be counted as written yet.
 pub fn stats() -> Option<Stats> {
-    runtime::engine().map(|engine| runtime::stats_of(&*engine))
+    runtime::ask(runtime::stats_of)
 }
 
 /// Replaces the filter of the running logger, for all callsites at once, those of later calls included. Returns `false` when
@@ -132,6 +137,11 @@ pub fn stats() -> Option<Stats> {
 /// control stay in force.
 pub fn set_filter(filter: Filter) -> bool {
     runtime::set_filter(filter)
+}
+
+/// Returns true in a signal handler that has interrupted the logger in its thread, which then waits for nothing.
+fn is_interrupted() -> bool {
+    logdrive_ring::local::is_busy()
 }
 
 /// Returns the directory of this process's session, for `logdrive stats` and for tests. `None` when no logger runs, or where

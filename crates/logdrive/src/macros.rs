@@ -39,8 +39,10 @@ pub(crate) mod support {
 ///
 /// A call does not allocate, lock or make a system call once its thread has a ring and its callsite is known; the first call
 /// of either does. It blocks only while its ring is full, as [`Builder::full`](crate::Builder::full) says. A call that cannot
-/// be kept is dropped and counted, by reason, in [`stats`](crate::stats) and in the log. Calls in signal handlers and in the
-/// `Display` of a value are allowed.
+/// be kept is dropped and counted, by reason, in [`stats`](crate::stats) and in the log. Calls in the `Display` of a
+/// value are allowed, and so are those in signal handlers: one that interrupts the logger in its own thread is dropped and
+/// counted as `reentrant`, and never waits. The first call of a statement or of a thread must not interrupt the program's own
+/// calls of the allocator, so a handler's statements should have run once before.
 ///
 /// The type of a value should be known where it is logged: a type that only later code determines is taken for one
 /// of those that are kept as they are.

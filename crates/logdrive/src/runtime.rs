@@ -4,16 +4,17 @@
 
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::shutdown::{self, Ending, Shutdown};
 use logdrive_drain::control::{Rule, SAMPLE_FIELD, sampled_variants, switch_of};
-use logdrive_drain::{Backend, BackendError, Filter, Stats, Stopped};
+use logdrive_drain::{Backend, BackendError, Filter, Stats, Stopped, describe_end};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::control::{
     ControlEntry, ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED, settle, unbind_all,
 };
-use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::local::{self, Clock, Section, Wrote};
 use logdrive_ring::{
-    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, Producer, SessionWriter,
-    StaticCell, signals,
+    CallsiteCounters, CallsiteCounts, ClockSource, DropReason, FullPolicy, SessionWriter, StaticCell,
+    ordinary_end, signals,
 };
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::RECORD_BYTES_MAX;
@@ -21,6 +22,8 @@ use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Callsite, Field, Kind, Level};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
 // Two crates that do not know each other agree on it.
 const _: () = assert!(RECORD_BYTES_MAX == logdrive_ring::limits::RECORD_BYTES_MAX);
@@ -36,6 +39,8 @@ struct Runtime {
     full: FullPolicy,
     clock: Clock,
     generation: u32,
+    /// Thread that waits for signals that ask the process to end.
+    end_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Levels of all callsites: the program's filter, and on top of it the rules of live control.
@@ -86,8 +91,9 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 /// Bytes of the longest record that the rings of the running session take; of any ring while none runs.
 static RECORD_BYTES: AtomicUsize = AtomicUsize::new(RECORD_BYTES_MAX);
 
-/// Error that keeps logging from being started.
-#[derive(Debug, thiserror::Error)]
+/// Error that keeps logging from being started. Its debug form is the same sentence, because a `main` that returns it shows
+/// that.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum InitError {
     /// A logger of this process runs already.
@@ -95,6 +101,9 @@ pub enum InitError {
         "logging runs already in this process; keep the first guard, and do not start again before it is dropped"
     )]
     Running,
+    /// A signal handler that interrupts the logger cannot start one.
+    #[error("a signal handler has interrupted the logger in its thread; start logging outside of handlers")]
+    Interrupted,
     /// A statement that [`crate::Keep::trigger_at`] names cannot be read.
     #[error("what has kept records written: {0}")]
     Trigger(#[from] logdrive_drain::control::DirectiveError),
@@ -106,7 +115,17 @@ pub enum InitError {
     Backend(#[from] BackendError),
 }
 
+impl std::fmt::Debug for InitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
 pub(crate) fn start(config: Config) -> Result<(), InitError> {
+    if local::is_busy() {
+        return Err(InitError::Interrupted);
+    }
+    let section = Section::open();
     let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     if RUNTIME.value().is_some() {
         return Err(InitError::Running);
@@ -119,8 +138,17 @@ pub(crate) fn start(config: Config) -> Result<(), InitError> {
     }
     launch(&config)?;
     local::on_fork(after_fork);
+    let (notices, first_line) = (config.notices.clone(), config.first_line.clone());
     CONFIG.set(config);
     drop(starting);
+    drop(section);
+    if let Some(line) = first_line {
+        // A terminal that takes nothing gets none; this waits a tenth of a second for it.
+        let _ = logdrive_drain::console::Console::stderr().write_some(0, line.as_bytes());
+    }
+    for notice in notices {
+        crate::warn!(target: "logdrive", "{}", notice);
+    }
     filter_changed();
     Ok(())
 }
@@ -140,6 +168,7 @@ fn launch(config: &Config) -> Result<(), InitError> {
     session.rules().set_off_control(off);
     let counters = session.counters();
     let header = session.header();
+    header.end().note_start_kills();
     if config.note_signals {
         signals::note_fatal_signals(header);
     }
@@ -148,6 +177,7 @@ fn launch(config: &Config) -> Result<(), InitError> {
         ClockSource::Monotonic => Clock::Monotonic,
         _ => Clock::Counter,
     };
+    let end_thread = Mutex::new(shutdown::arm(SHUTDOWN, header, config.shutdown_timeout));
     RUNTIME.set(Runtime {
         engine: Mutex::new(Some(engine)),
         levels: Mutex::new(Levels {
@@ -160,6 +190,7 @@ fn launch(config: &Config) -> Result<(), InitError> {
         full: config.full,
         clock,
         generation: local::generation(),
+        end_thread,
     });
     local::start_running();
     Ok(())
@@ -189,6 +220,7 @@ fn start_engine(config: &Config) -> Result<Arc<dyn Engine>, BackendError> {
 fn after_fork() {
     RUNTIME.clear();
     signals::forget_header();
+    ordinary_end::forget_signals();
     unbind_all();
     if let Some(hook) = FORK_HOOK.get() {
         hook();
@@ -209,6 +241,7 @@ fn runtime() -> Option<&'static Runtime> {
     if !FORKED.load(Ordering::Relaxed) || local::is_denied() {
         return None;
     }
+    let _section = Section::masked();
     // A lock that another thread of the parent held at the fork stays locked: then the call is dropped and counted.
     let _starting = STARTING.try_lock().ok()?;
     let config = CONFIG.value()?;
@@ -227,13 +260,26 @@ fn running() -> Option<(&'static Runtime, Arc<dyn Engine>)> {
     Some((runtime, runtime.engine()?))
 }
 
-/// Returns the engine of the running logger.
+/// Returns the engine of the running logger; `None` also for a signal handler that has interrupted the logger.
 pub(crate) fn engine() -> Option<Arc<dyn Engine>> {
-    RUNTIME.value().and_then(Runtime::engine)
+    match local::is_busy() {
+        true => None,
+        false => RUNTIME.value().and_then(Runtime::engine),
+    }
+}
+
+/// Asks the engine of the running logger for something that may last. `None` when none runs, and for a signal handler that
+/// has interrupted the logger.
+pub(crate) fn ask<T>(question: impl FnOnce(&dyn Engine) -> T) -> Option<T> {
+    let engine = engine()?;
+    // Handlers run meanwhile, and may only write to the ring of the thread.
+    let _section = Section::open();
+    Some(question(&*engine))
 }
 
 impl Runtime {
     fn engine(&self) -> Option<Arc<dyn Engine>> {
+        let _section = Section::masked();
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         engine.clone()
     }
@@ -250,10 +296,69 @@ impl Runtime {
     fn levels(&self) -> std::sync::MutexGuard<'_, Levels> {
         self.levels.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Enters a callsite, and binds it to its control entry. `None` when the table is full. For a masked section.
+    fn register(
+        &self,
+        session: &SessionWriter,
+        control: &'static ControlRef,
+        callsite: &dyn Fn() -> Callsite,
+    ) -> Option<&'static ControlEntry> {
+        let mut levels = self.levels();
+        // Another thread may have come first.
+        let entry = control.entry();
+        if entry.control() != UNREGISTERED {
+            return Some(entry);
+        }
+        let callsite = callsite();
+        let entry = enter(session, &callsite, self.base(&levels.filter, &callsite))?;
+        levels.settle(session, entry, &callsite);
+        control.bind(entry);
+        Some(entry)
+    }
+}
+
+/// The end of the logger where the program has not ended it.
+const SHUTDOWN: Shutdown = Shutdown {
+    is_running: || RUNTIME.value().is_some(),
+    stop: shut_down,
+};
+
+/// Ends the logger, at the latest at that moment. What could not be written stays in the session, whose recovery reports
+/// it with the cause.
+fn shut_down(until: Instant, ending: Ending) {
+    let Some(engine) = engine() else { return };
+    let cause = || describe_end(engine.session().header(), None);
+    match ending {
+        Ending::Success => drop(stop_with(|engine| engine.stop(Some(until), None))),
+        Ending::Cause(level) => {
+            let cause = cause();
+            drop(stop_with(|engine| {
+                engine.stop(Some(until), Some((level, &cause)))
+            }));
+        }
+        // An agent has all of it, and reports the end itself.
+        Ending::Crash if !engine.is_own() => {}
+        Ending::Crash => {
+            let cause = cause();
+            drop(stop_with(|engine| {
+                engine.stop_crashed(until, (Level::Warn, &cause))
+            }));
+        }
+    }
 }
 
 /// Ends the logger; `None` when none runs.
 pub(crate) fn stop() -> Option<(Stopped, Stats)> {
+    stop_with(|engine| engine.stop(None, None))
+}
+
+fn stop_with(end: impl FnOnce(&dyn Engine) -> Stopped) -> Option<(Stopped, Stats)> {
+    // Nothing that a mere log call holds is needed here.
+    if Section::is_open() {
+        return None;
+    }
+    let _section = Section::open();
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = RUNTIME.value()?;
     CONFIG.clear();
@@ -266,7 +371,10 @@ pub(crate) fn stop() -> Option<(Stopped, Stats)> {
     signals::forget_header();
     // The lock goes before the engine ends: a call that has seen the logger a moment ago does not wait for that.
     let engine = (runtime.engine.lock().unwrap_or_else(PoisonError::into_inner)).take()?;
-    let stopped = engine.stop();
+    let stopped = end(&*engine);
+    let end_thread = (runtime.end_thread.lock().unwrap_or_else(PoisonError::into_inner)).take();
+    // Behind the drain: a signal that comes before ends the process when that is done.
+    shutdown::disarm(end_thread);
     // Relaxed: as in `start`.
     ENDED.store(true, Ordering::Relaxed);
     Some((stopped, stats_of(&*engine)))
@@ -292,6 +400,7 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
     let Some((runtime, engine)) = RUNTIME.value().zip(engine()) else {
         return false;
     };
+    let section = Section::masked();
     // New callsites wait for this lock, so that none slips through with the old filter.
     let mut levels = runtime.levels();
     levels.filter = filter;
@@ -309,6 +418,7 @@ pub(crate) fn set_filter(filter: Filter) -> bool {
         }
     }
     drop(levels);
+    drop(section);
     filter_changed();
     true
 }
@@ -329,6 +439,7 @@ pub(crate) fn register_sampled_variant(
     }
     let (runtime, engine) = RUNTIME.value().zip(engine())?;
     runtime.counters.of_entry(entry)?;
+    let _section = Section::masked();
     // Keeps other threads from making the same.
     let _levels = runtime.levels();
     match entry.sampled_variant() {
@@ -353,6 +464,7 @@ pub(crate) fn allows(target: &str, level: Level) -> Option<bool> {
         return None;
     }
     let runtime = runtime()?;
+    let _section = Section::masked();
     let mut levels = runtime.levels();
     if let Some(engine) = runtime.engine() {
         levels.renew(engine.session());
@@ -378,26 +490,13 @@ pub(crate) fn register(
         count_drop(DropReason::Closed);
         return None;
     };
-    let mut levels = runtime.levels();
-    // Another thread may have come first.
-    let entry = control.entry();
-    if entry.control() != UNREGISTERED {
-        return Some(entry);
+    let section = Section::masked();
+    let registered = runtime.register(engine.session(), control, callsite);
+    drop(section);
+    if registered.is_none() {
+        count_drop(DropReason::NoCallsite);
     }
-    let callsite = callsite();
-    let session = engine.session();
-    match enter(session, &callsite, runtime.base(&levels.filter, &callsite)) {
-        Some(entry) => {
-            levels.settle(session, entry, &callsite);
-            control.bind(entry);
-            Some(entry)
-        }
-        None => {
-            drop(levels);
-            count_drop(DropReason::NoCallsite);
-            None
-        }
-    }
+    registered
 }
 
 /// A description that is too long for the format is entered without its names rather than not at all.
@@ -420,33 +519,52 @@ fn enter(session: &SessionWriter, callsite: &Callsite, base: u32) -> Option<&'st
     session.register(&bytes.ok()?, base).ok()
 }
 
+/// Attachment of a thread to the running session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attached {
+    /// Until the thread or the session ends.
+    ForGood,
+    /// The thread is ending, and cannot keep a ring: whoever asked calls `local::detach_thread` after its call.
+    ForOneCall,
+}
+
 /// Gives the calling thread a ring.
-pub(crate) fn attach() -> Result<(), DropReason> {
+pub(crate) fn attach() -> Result<Attached, DropReason> {
     if local::is_busy() {
         return Err(DropReason::Reentrant);
     }
     if local::is_denied() {
         return Err(DropReason::Backend);
     }
-    let thread = std::thread::current();
-    give_ring(thread.name().unwrap_or(""), local::attach)
-}
-
-/// Gives a thread a ring that is ending and cannot keep one. The caller calls `local::detach_thread` after its call.
-pub(crate) fn attach_for_one_call() -> Result<(), DropReason> {
-    give_ring("", local::attach_for_one_call)
-}
-
-fn give_ring(
-    thread_name: &str,
-    attach: fn(Producer, FullPolicy, Clock, u32) -> bool,
-) -> Result<(), DropReason> {
     let (runtime, engine) = running().ok_or(DropReason::Closed)?;
-    let producer =
-        (engine.session().acquire_as(thread_name, runtime.full)).map_err(|_| DropReason::NoRing)?;
-    match attach(producer, runtime.full, runtime.clock, runtime.generation) {
-        true => Ok(()),
-        false => Err(DropReason::NoRing),
+    let _section = Section::masked();
+    let is_ending = local::is_ending();
+    // A thread that is ending may have no name any more.
+    let thread = (!is_ending).then(std::thread::current);
+    let name = thread.as_ref().and_then(std::thread::Thread::name).unwrap_or("");
+    let producer = (engine.session().acquire_as(name, runtime.full)).map_err(|_| DropReason::NoRing)?;
+    let (full, clock, generation) = (runtime.full, runtime.clock, runtime.generation);
+    let (is_put, attached) = if is_ending {
+        let is_put = local::attach_for_one_call(producer, full, clock, generation);
+        (is_put, Attached::ForOneCall)
+    } else {
+        let is_put = local::attach(producer, full, clock, generation);
+        (is_put, Attached::ForGood)
+    };
+    is_put.then_some(attached).ok_or(DropReason::NoRing)
+}
+
+/// Replaces the calling thread's ring, which is full, by a larger one. Where that is not possible, its calls do what the
+/// policy says.
+pub(crate) fn enlarge_ring() {
+    // A call that interrupts the logger takes no locks.
+    let is_enlarged = !local::is_busy()
+        && running().is_some_and(|(runtime, engine)| {
+            let _section = Section::masked();
+            engine.session().enlarge_ring(runtime.generation)
+        });
+    if !is_enlarged {
+        local::keep_ring();
     }
 }
 
@@ -458,8 +576,7 @@ pub(crate) fn count_drop(reason: DropReason) {
     if reason != DropReason::Closed && local::count_drop(reason) {
         return;
     }
-    let engine = if local::is_busy() { None } else { engine() };
-    match engine {
+    match engine() {
         Some(engine) => engine.session().header().count_drop(reason, 1),
         // Relaxed: a statistic.
         None => drop(CLOSED.fetch_add(1, Ordering::Relaxed)),

@@ -345,7 +345,7 @@ macro_rules! common {
                 self
             }
 
-            /// Sets the longest time that lines wait in a buffer before they are written. Default: 200 ms.
+            /// Sets the longest time that lines wait in a buffer before they are written. Default: 25 ms.
             #[must_use]
             pub fn flush_every(mut self, time: Duration) -> Self {
                 self.sink.flush_every = time;

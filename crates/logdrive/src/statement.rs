@@ -2,7 +2,8 @@
 //! its thread, one for a full ring, one of a sample, one that is too long.
 
 use crate::capture::{Shortened, Values};
-use crate::{runtime, sampling};
+use crate::runtime::{self, Attached};
+use crate::sampling;
 use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlEntry, ControlRef, KeyField, UNREGISTERED};
 use logdrive_ring::local::{self, Wrote};
@@ -10,6 +11,9 @@ use logdrive_ring::{DropReason, RecordWriter, thread_counts};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::record::{HEADER_BYTES, align_up};
 use logdrive_wire::{Callsite, Cursor, Value};
+
+/// Times that a record is written again.
+const TRIES: usize = 8;
 
 /// A log statement: its control word, and its description for the session's table.
 pub(crate) trait Statement {
@@ -143,27 +147,45 @@ impl<'a> RecordDraft<'a> {
         length: usize,
         fill: &dyn Fn(&mut RecordWriter<'_>),
     ) -> bool {
+        let mut attached = Attached::ForGood;
+        let committed = self.write_again(&mut wrote, &mut attached, length, fill);
+        if attached == Attached::ForOneCall {
+            local::detach_thread();
+        }
+        committed
+    }
+
+    fn write_again(
+        &self,
+        wrote: &mut Wrote,
+        attached: &mut Attached,
+        length: usize,
+        fill: &dyn Fn(&mut RecordWriter<'_>),
+    ) -> bool {
         let control = self.statement.control();
-        // A ring to get, then a gap to report, then the record: more than that means that the session changes under us.
-        for _ in 0..4 {
-            match wrote {
+        // A ring to get, larger ones for a long record, then a gap to report, then the record: more than that means that the
+        // session changes under us.
+        for _ in 0..TRIES {
+            match *wrote {
                 Wrote::Committed | Wrote::Dropped => break,
                 Wrote::GapDue => runtime::report_gap(),
-                Wrote::NoRing => {
-                    if let Err(reason) = runtime::attach() {
+                Wrote::RingFull => runtime::enlarge_ring(),
+                Wrote::NoRing => match runtime::attach() {
+                    Ok(now) => *attached = now,
+                    Err(reason) => {
                         self.statement.drop_call(reason);
                         return false;
                     }
-                }
+                },
             }
             let Some(id) = self.number_now() else { return false };
-            wrote = local::write(id, length, self.statement.is_urgent(), |put| fill(put));
+            *wrote = local::write(id, length, self.statement.is_urgent(), |put| fill(put));
         }
-        match wrote {
+        match *wrote {
             Wrote::Committed => return true,
             // The ring has counted it.
             Wrote::Dropped => thread_counts::count_dropped(control.entry(), runtime::counts_of),
-            Wrote::NoRing | Wrote::GapDue => self.statement.drop_call(DropReason::Other),
+            Wrote::NoRing | Wrote::GapDue | Wrote::RingFull => self.statement.drop_call(DropReason::Other),
         }
         false
     }

@@ -2,10 +2,11 @@
 //!
 //! A process has one logger, so the tests take turns.
 
-use logdrive::{File, Full, Level, MemorySink, Overflow, Stats, Stopped};
+use logdrive::{File, Full, Level, MemorySink, Overflow, Stats, Stopped, Sync};
 use logdrive_drain::file::{Fault, Faulty, Operation};
 use logdrive_testkit::wait_until;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,7 +113,10 @@ fn lines_that_come_one_by_one_do_not_use_up_the_buffers_of_a_disk_that_hangs() {
             _ => logdrive::info!("number {}", number),
         }
         calls += 1;
-        wait_until("the memory has the line", || memory.lines().len() == calls);
+        wait_until("the memory has the line", || {
+            let lines = memory.lines();
+            lines.iter().filter(|line| !line.contains(" logdrive ")).count() == calls
+        });
     }
     let hanging = logdrive::stats().unwrap();
     assert_eq!(hanging.sinks[0].counts.written_records, 0);
@@ -123,7 +127,8 @@ fn lines_that_come_one_by_one_do_not_use_up_the_buffers_of_a_disk_that_hangs() {
     assert_sums(&stats, calls as u64);
     assert_eq!(stats.sinks[0].counts.written_records, calls as u64);
     let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
-    assert_eq!(text.lines().count(), calls);
+    let of_program = text.lines().filter(|line| !line.contains(" logdrive "));
+    assert_eq!(of_program.count(), calls);
     let numbers = text.lines().filter_map(|line| line.split("number ").nth(1));
     assert!(numbers.eq((0..60).map(|number| number.to_string())), "{text}");
 }
@@ -226,7 +231,8 @@ fn records_of_many_threads_come_in_the_order_of_their_times() {
     });
     let (_, stats) = guard.stop().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    let times: Vec<&str> = text.lines().map(|line| &line[..30]).collect();
+    let of_program = text.lines().filter(|line| !line.contains(" logdrive "));
+    let times: Vec<&str> = of_program.map(|line| &line[..30]).collect();
     assert_eq!(times.len(), 200_000);
     let backwards = times.windows(2).filter(|pair| pair[0] > pair[1]).count() as u64;
     assert!(
@@ -313,4 +319,101 @@ fn logging_starts_again_after_its_end() {
         assert_eq!(memory.lines().len(), 2);
         logdrive::info!("nobody listens");
     }
+}
+
+const EIO: Fault = Fault::Error(libc::EIO);
+
+/// The answer was about the disk flushes of the call itself; one that had failed before was forgotten.
+#[test]
+fn a_disk_flush_in_time_that_failed_is_told_by_the_next_sync() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let file = File::new(dir.path().join("a.log")).sync(Sync::Every(Duration::from_millis(10)));
+    let guard = builder(dir.path())
+        .file(file)
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    assert!(logdrive::sync());
+    storage.fail(Operation::Sync, 0, 1, EIO);
+    logdrive::info!("in doubt");
+    wait_until("the disk flush in time has failed", || {
+        logdrive::stats().is_some_and(|stats| stats.sinks[0].counts.errors > 0)
+    });
+    assert!(!logdrive::sync());
+    logdrive::info!("sound");
+    assert!(logdrive::sync(), "what was logged since the answer is on disk");
+    guard.stop().unwrap();
+    let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
+    assert!(text.contains("sealed") && !text.contains("in doubt"), "{text}");
+}
+
+#[test]
+fn a_record_whose_disk_flush_failed_is_written_again_to_a_new_file() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let storage = Arc::new(Faulty::new());
+    let guard = builder(dir.path())
+        .file(File::new(dir.path().join("a.log")).sync(Sync::AtLevel))
+        .storage(storage.clone())
+        .init()
+        .unwrap();
+    storage.fail(Operation::Sync, 0, 1, EIO);
+    logdrive::error!("a record that must not be lost");
+    assert!(!logdrive::sync(), "the first try has failed");
+    assert!(logdrive::sync());
+    guard.stop().unwrap();
+    let text = std::fs::read_to_string(dir.path().join("a.log")).unwrap();
+    assert!(text.contains("a record that must not be lost"), "{text}");
+    assert!(text.contains("are in the new file, too"), "{text}");
+}
+
+/// Lines went to the deleted file for up to a second: 33,642 at once.
+#[test]
+fn no_line_goes_to_a_log_file_after_it_was_deleted() {
+    let _turn = turn();
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("a.log");
+    let guard = builder(dir.path())
+        .file(File::new(&log).flush_every(Duration::from_millis(1)))
+        .full(Full::Block)
+        .init()
+        .unwrap();
+    let is_done = AtomicBool::new(false);
+    let calls = 60_000u64;
+    let mut deleted = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..calls {
+                logdrive::info!("number {} {}", number, "x".repeat(60));
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        while !is_done.load(Ordering::Relaxed) && deleted.len() < 200 {
+            let Ok(file) = std::fs::File::open(&log) else {
+                continue;
+            };
+            let _ = std::fs::remove_file(&log);
+            let bytes = file.metadata().unwrap().len();
+            deleted.push((file, bytes));
+        }
+    });
+    guard.stop().unwrap();
+    let numbers = |text: &str| -> Vec<u64> {
+        let numbers = text
+            .lines()
+            .filter_map(|line| line.split_once("number ")?.1.split(' ').next()?.parse().ok());
+        numbers.collect()
+    };
+    // Those that were in the files when they were deleted, and those that are there now.
+    let mut found: Vec<u64> = numbers(&std::fs::read_to_string(&log).unwrap());
+    for (mut file, bytes) in deleted {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+        found.extend(numbers(&text[..bytes as usize]));
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, (0..calls).collect::<Vec<_>>());
 }

@@ -20,7 +20,7 @@ fn a_panic_is_logged_and_flushed_before_the_program_can_end() {
         .use_env(false)
         .run_dir(dir.path())
         .memory(&memory);
-    let guard = logger.panic_hook(true).init().expect("starts");
+    let guard = logger.init().expect("starts");
     let worker = std::thread::Builder::new().name("worker".to_owned());
     let ended = worker
         .spawn(|| panic!("out of {}", "stock"))

@@ -29,12 +29,17 @@ fn start(dir: &Path) -> Guard {
         .unwrap()
 }
 
-/// The descriptors of this process that belong to a logger below `dir`, and whether each is closed by `exec`.
+/// The descriptors of this process that belong to a logger below `dir`, and whether each is closed by `exec`. Standard
+/// streams are those of whoever runs the test, and may go to a file of any name.
 fn descriptors(dir: &Path) -> BTreeMap<PathBuf, bool> {
     const CLOSE_ON_EXEC: u32 = 0o2_000_000;
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
         let fd = entry.unwrap().path();
+        let name = fd.file_name().unwrap();
+        if ["0", "1", "2"].iter().any(|standard| name == *standard) {
+            continue;
+        }
         // The descriptor of this very list is gone when it is looked at.
         let Ok(target) = std::fs::read_link(&fd) else {
             continue;
@@ -42,8 +47,7 @@ fn descriptors(dir: &Path) -> BTreeMap<PathBuf, bool> {
         if !target.starts_with(dir) && !target.to_string_lossy().contains("logdrive") {
             continue;
         }
-        let info =
-            std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.file_name().unwrap())).unwrap();
+        let info = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(name)).unwrap();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
         let flags = u32::from_str_radix(flags.trim(), 8).unwrap();
         found.insert(target, flags & CLOSE_ON_EXEC != 0);

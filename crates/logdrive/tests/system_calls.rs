@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::Empty;
 use tracing::{Span, info_span};
 
@@ -22,8 +23,20 @@ const DIR: &str = "LOGDRIVE_TEST_DIR";
 /// Rounds before the filter for system calls is installed, and after it.
 const ROUNDS: u64 = 2_000;
 
-/// Far more than the records of all rounds: a ring that fills up has to wake the drain.
-const RING_BYTES: usize = 32 << 20;
+/// Rounds between two times at which the ring is empty, whether the machine gives the drain time or not: a ring that is
+/// half full wakes the drain, with a system call. Their records take less than half of it.
+const BATCH: u64 = 8;
+
+/// The capacity that each ring has at first: none is replaced by a larger one, which takes system calls.
+const RING_BYTES: usize = 1 << 16;
+
+/// Message of the thread: it has made a batch, and waits for the drain.
+const BATCH_MADE: u8 = 0;
+/// Message of the thread: it has come to its end.
+const DONE: u8 = 1;
+
+/// Number of batches that the drain has taken.
+static DRAINED: AtomicU64 = AtomicU64::new(0);
 
 /// Exit code of a program that could not give up its system calls.
 const NO_DOOR: i32 = 77;
@@ -61,13 +74,31 @@ fn facade(round: u64) {
     log::trace!("order {round}: off");
 }
 
-fn rounds(outer: &Span) {
+fn rounds(outer: &Span, pipe: i32) {
     for round in 0..ROUNDS {
+        if round % BATCH == 0 {
+            wait_for_drain(pipe);
+        }
         macros(black_box(round));
         events(black_box(round));
         spans(black_box(round), outer);
         facade(black_box(round));
     }
+}
+
+/// Has the drain empty the ring of this thread, and waits for that without a system call but `write`.
+fn wait_for_drain(pipe: i32) {
+    let drained = DRAINED.load(Ordering::Acquire);
+    say(pipe, BATCH_MADE);
+    while DRAINED.load(Ordering::Acquire) == drained {
+        std::hint::spin_loop();
+    }
+}
+
+fn say(pipe: i32, message: u8) {
+    // SAFETY: the pipe is open for as long as the program, and one byte of `message` is read.
+    let written = unsafe { libc::write(pipe, (&raw const message).cast(), 1) };
+    assert_eq!(written, 1, "the pipe takes a message");
 }
 
 /// From here on, any system call of this thread but `write` and `exit` ends the program with SIGSYS.
@@ -108,11 +139,9 @@ fn shut_the_door() {
 
 /// Reports that the thread has come to its end, and ends it without what a Rust thread does at its end.
 fn report_and_leave(pipe: i32) -> ! {
-    let done = 1u8;
-    // SAFETY: the pipe is open for as long as the program, and one byte of `done` is read. `exit` ends this thread at
-    // once: nothing of it is freed, and its handle is never joined.
+    say(pipe, DONE);
+    // SAFETY: `exit` ends this thread at once: nothing of it is freed, and its handle is never joined.
     unsafe {
-        libc::write(pipe, (&raw const done).cast(), 1);
         libc::syscall(libc::SYS_exit, 0);
     }
     unreachable!("the thread has left");
@@ -123,9 +152,9 @@ fn play(role: &str, pipe: i32) -> ! {
     let outer = info_span!("outer", id = 3);
     match role {
         "warm" | "coarse" => {
-            rounds(&outer);
+            rounds(&outer, pipe);
             shut_the_door();
-            rounds(&outer);
+            rounds(&outer, pipe);
         }
         "first call" => {
             shut_the_door();
@@ -147,13 +176,12 @@ fn start(role: &str, dir: &Path) -> Guard {
     } else {
         Clock::Tsc
     };
-    let ring_bytes = if role == "full ring" { 1 << 16 } else { RING_BYTES };
     let guard = logdrive::builder("system-calls")
         .use_env(false)
         .filter("debug")
         .run_dir(dir)
         .clock(clock)
-        .ring_bytes(ring_bytes)
+        .ring_bytes(RING_BYTES)
         .full(Full::Block)
         .count_disabled(true)
         .discard()
@@ -175,7 +203,15 @@ fn serve(role: &str, dir: &Path) -> ! {
     });
     // Not joined and not let go: the thread never ends as Rust knows it, and what it used must stay.
     std::mem::forget(thread);
-    reader.read_exact(&mut [0]).expect("the thread reports");
+    let mut message = [BATCH_MADE];
+    loop {
+        reader.read_exact(&mut message).expect("the thread reports");
+        if message == [DONE] {
+            break;
+        }
+        assert!(logdrive::flush(), "the drain takes a batch");
+        DRAINED.fetch_add(1, Ordering::Release);
+    }
     let (_, stats) = guard.stop().expect("the first stop");
     let calls = stats.committed + stats.disabled;
     assert!(calls > 2 * ROUNDS * 10, "the calls were really made: {stats:#?}");

@@ -10,6 +10,7 @@ fn a_capture_says_that_another_logger_runs_and_works_when_it_has_ended() {
     let memory = MemorySink::new(1 << 16);
     let logger = logdrive::builder("own")
         .use_env(false)
+        .panic_hook(false)
         .run_dir(dir.path())
         .memory(&memory);
     let guard = logger.init().expect("starts");

@@ -36,7 +36,8 @@ fn two_threads_of_100_000_events_keep_their_order() {
 
     let text = std::fs::read_to_string(&path).expect("a log");
     let mut next = [0; 2];
-    for line in text.lines() {
+    // Where the directory is on a disk, the log says so.
+    for line in text.lines().filter(|line| !line.starts_with("the session is in")) {
         let rest = line.strip_prefix("thread{thread=").expect(line);
         let (thread, number) = rest.split_once("}:step: event number=").expect(line);
         let thread: usize = thread.parse().expect(line);

@@ -55,3 +55,6 @@ pub(crate) const RING_HELD_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes that a follower copies from a ring before it goes on to the next one.
 pub(crate) const POLL_BYTES_MAX: usize = 4 << 20;
+
+/// Digits of the number of a rotation in a file's name, at least; fewer are of an earlier form, within one second.
+pub(crate) const SEQUENCE_DIGITS_MIN: usize = 6;

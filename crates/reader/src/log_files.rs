@@ -1,8 +1,11 @@
-//! The files of one log: `app.log`, its rotated files `app.2026-11-21T12-34-56Z.1.log` (`.zst`, `.gz`), and the files
-//! of further processes beside it, `app.4711.log`, with rotated ones of their own.
+//! The files of one log: `app.log`, its rotated files `app.2026-11-21T12-34-56Z.000001.log` (`.zst`, `.gz`), and the
+//! files of further processes beside it, `app.4711.log`, with rotated ones of their own.
+//!
+//! The number counts the rotations and is their order. Numbers of less than six digits are of an earlier form that
+//! counted within one second; such files are older, in the order of their times.
 
 use crate::error::ReadError;
-use crate::limits::DIRECTORY_ENTRIES_MAX;
+use crate::limits::{DIRECTORY_ENTRIES_MAX, SEQUENCE_DIGITS_MIN};
 use crate::times::read_stamp;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -76,9 +79,14 @@ pub fn log_files(path: &Path) -> Result<Vec<Vec<LogFile>>, ReadError> {
 fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogFile> {
     files.sort();
     files.dedup_by(|later, earlier| later.0.is_same_file(&earlier.0));
-    let parts = files.into_iter().map(|(place, path)| LogFile {
-        path,
-        rotated_ns: place.rotated_ns,
+    let mut latest_ns = 0;
+    let parts = files.into_iter().map(|(place, path)| {
+        // Where the clock was set back, a file may hold records of later times than that of its rotation.
+        latest_ns = place.rotated_ns.map_or(latest_ns, |at_ns| at_ns.max(latest_ns));
+        LogFile {
+            path,
+            rotated_ns: place.rotated_ns.map(|_| latest_ns),
+        }
     });
     parts.collect()
 }
@@ -87,14 +95,18 @@ fn in_order(mut files: Vec<(Place, PathBuf)>) -> Vec<LogFile> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     is_active: bool,
+    /// Number of the rotation; 0 in a name of the earlier form.
+    sequence: u32,
     rotated_ns: Option<u64>,
+    /// Number within the second, in a name of the earlier form.
     number: u32,
     is_compressed: bool,
 }
 
 impl Place {
     fn is_same_file(&self, other: &Self) -> bool {
-        (self.is_active, self.rotated_ns, self.number) == (other.is_active, other.rotated_ns, other.number)
+        let key = |place: &Self| (place.is_active, place.sequence, place.rotated_ns, place.number);
+        key(self) == key(other)
     }
 }
 
@@ -107,6 +119,7 @@ fn read_name<'a>(name: &'a str, stem: &str, extension: &str) -> Option<(&'a str,
     let (process, rotated) = split_process(middle)?;
     let mut place = Place {
         is_active: rotated.is_empty(),
+        sequence: 0,
         rotated_ns: None,
         number: 0,
         is_compressed: plain.is_some(),
@@ -118,7 +131,12 @@ fn read_name<'a>(name: &'a str, stem: &str, extension: &str) -> Option<(&'a str,
     let stamped = rotated.strip_prefix('.')?;
     let (rotated_ns, length) = read_stamp(stamped)?;
     place.rotated_ns = Some(rotated_ns);
-    place.number = stamped.get(length..)?.strip_prefix('.')?.parse().ok()?;
+    let digits = stamped.get(length..)?.strip_prefix('.')?;
+    let number = digits.parse().ok()?;
+    match digits.len() >= SEQUENCE_DIGITS_MIN {
+        true => place.sequence = number,
+        false => place.number = number,
+    }
     Some((process, place))
 }
 
@@ -188,6 +206,28 @@ mod tests {
         assert_eq!(found[1], ["app.4711.2026-11-20T12-34-56Z.1.log", "app.4711.log"]);
         assert_eq!(found.len(), 2);
         assert!(log_files(&dir.path().join("none.log")).is_err());
+    }
+
+    /// Names were read in the order of the times, which is not that of the files once the clock was set back.
+    #[test]
+    fn the_files_of_a_log_are_in_the_order_of_their_rotations() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let in_order = [
+            "app.2026-11-21T12-34-56Z.2.log",
+            "app.2026-11-21T12-34-56Z.10.log",
+            "app.2026-11-21T12-34-56Z.000009.log",
+            "app.2026-11-21T12-34-56Z.000010.log.gz",
+            "app.2026-11-21T11-34-56Z.000011.log",
+            "app.2026-11-21T12-34-56Z.1000000.log",
+            "app.log",
+        ];
+        for name in in_order {
+            fs::write(dir.path().join(name), "").expect("a file");
+        }
+        assert_eq!(names(dir.path(), "app.log"), [in_order]);
+        // Of the file behind the set clock it is not known how late its records are.
+        let files = log_files(&dir.path().join("app.log")).expect("a log").remove(0);
+        assert_eq!(files[4].rotated_ns, files[3].rotated_ns);
     }
 
     #[test]

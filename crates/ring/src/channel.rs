@@ -5,6 +5,7 @@
 use crate::RingError;
 use crate::peer::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -15,9 +16,10 @@ use rustix::net::{
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Descriptors of one packet, at most; the kernel's own limit.
@@ -25,10 +27,13 @@ const DESCRIPTORS_MAX: usize = 253;
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX));
 
-/// A connection between a process and its agent.
+/// A connection between a process and its agent. The program may have closed the descriptor and use its number for a file
+/// of its own: each use checks that it is still this socket, and a number that is not is neither used nor closed.
 #[derive(Debug)]
 pub struct Channel {
-    socket: OwnedFd,
+    /// Relaxed, as is the inode: whatever values a thread sees, the kernel says whether they belong together.
+    socket: AtomicI32,
+    inode: AtomicU64,
 }
 
 /// Result of a receive.
@@ -64,7 +69,7 @@ impl Channel {
         connect(&socket, &address)?;
         set_socket_timeout(&socket, Timeout::Send, None)?;
         rustix::io::ioctl_fionbio(&socket, true)?;
-        Ok(Self { socket })
+        Ok(Self::new(socket))
     }
 
     /// As [`Channel::connect`], but only to an agent that may be believed: it runs as root, as this user, or as the
@@ -76,7 +81,7 @@ impl Channel {
         let io = |cause| RingError::io("connect to", path, cause);
         let channel = Self::connect(path, timeout).map_err(io)?;
         let uid = channel.peer().map_err(io)?.uid;
-        if uid == 0 || uid == crate::sys::user_id() {
+        if uid == 0 || uid == crate::user_id() {
             return Ok(channel);
         }
         let directory = match path.parent() {
@@ -95,7 +100,24 @@ impl Channel {
 
     /// A connection that was accepted, and that does not block.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket }
+        let inode = inode_of(socket.as_fd()).unwrap_or(0);
+        Self {
+            socket: AtomicI32::new(socket.into_raw_fd()),
+            inode: AtomicU64::new(inode),
+        }
+    }
+
+    /// The socket, if the descriptor is still the one.
+    fn own(&self) -> io::Result<BorrowedFd<'_>> {
+        let socket = self.as_fd();
+        match inode_of(socket) {
+            // Relaxed: see the field.
+            Some(inode) if inode == self.inode.load(Ordering::Relaxed) => Ok(socket),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotConnected,
+                "the program has closed the descriptor of the connection",
+            )),
+        }
     }
 
     /// The process at the other end, as the kernel knows it.
@@ -103,7 +125,7 @@ impl Channel {
     /// # Errors
     /// When the system does not say it.
     pub fn peer(&self) -> io::Result<Peer> {
-        Peer::of(self.socket.as_fd())
+        Peer::of(self.own()?)
     }
 
     /// Sends a packet, whole or not at all.
@@ -118,7 +140,7 @@ impl Channel {
             return Err(io::Error::from(io::ErrorKind::InvalidInput));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags) {
+        match sendmsg(self.own()?, &[IoSlice::new(bytes)], &mut control, flags) {
             Ok(_) => Ok(()),
             Err(Errno::TOOMANYREFS | Errno::NOBUFS) => Err(io::Error::from(io::ErrorKind::WouldBlock)),
             Err(error) => Err(error.into()),
@@ -140,9 +162,10 @@ impl Channel {
         let mut control = RecvAncillaryBuffer::new(usable);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut iov = [IoSliceMut::new(buffer)];
-        let got = match recvmsg(&self.socket, &mut iov, &mut control, flags) {
+        let socket = self.own()?;
+        let got = match recvmsg(socket, &mut iov, &mut control, flags) {
             // The other end has closed without reading all that we sent; what it sent before comes now.
-            Err(Errno::CONNRESET) => recvmsg(&self.socket, &mut iov, &mut control, flags),
+            Err(Errno::CONNRESET) => recvmsg(socket, &mut iov, &mut control, flags),
             other => other,
         };
         let got = match got {
@@ -184,40 +207,74 @@ impl Channel {
             tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        match poll(&mut [PollFd::new(&self.socket, flags)], Some(&time)) {
+        match poll(&mut [PollFd::from_borrowed_fd(self.own()?, flags)], Some(&time)) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Puts a fresh connection into the place of this one, whose descriptor keeps its number: threads that send at this
-    /// moment reach one or the other.
+    /// Puts a fresh connection into the place of this one: threads that send at this moment reach one or the other, or
+    /// nothing. The descriptor keeps its number, unless the program has closed it.
     ///
     /// # Errors
     /// When the system has no descriptor to spare.
     pub fn replace(&self, fresh: Self) -> io::Result<()> {
+        let from = fresh.own()?.as_raw_fd();
+        // Relaxed: see the field.
+        let inode = fresh.inode.load(Ordering::Relaxed);
+        let Ok(socket) = self.own() else {
+            self.inode.store(inode, Ordering::Relaxed);
+            self.socket.store(from, Ordering::Relaxed);
+            // Its number belongs to `self` now.
+            std::mem::forget(fresh);
+            return Ok(());
+        };
         // SAFETY: both descriptors are open and owned, here and in `fresh`; the old file behind ours is closed by the
         // call, and the number goes on to belong to `self`.
-        let code = unsafe { libc::dup3(fresh.socket.as_raw_fd(), self.socket.as_raw_fd(), libc::O_CLOEXEC) };
+        let code = unsafe { libc::dup3(from, socket.as_raw_fd(), libc::O_CLOEXEC) };
         if code < 0 {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
+            return Err(io::Error::last_os_error());
         }
+        self.inode.store(inode, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the connection in both directions; threads that wait for it wake.
     pub fn shut(&self) {
-        // It may have ended already.
-        let _ = shutdown(&self.socket, Shutdown::Both);
+        if let Ok(socket) = self.own() {
+            // It may have ended already.
+            let _ = shutdown(socket, Shutdown::Both);
+        }
     }
 }
 
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        // Relaxed: see the field.
+        let number = self.socket.load(Ordering::Relaxed);
+        // SAFETY: the number came from a descriptor that `self` took, and is closed with `self`; where the program has
+        // closed it, the kernel refuses it or `own` finds another file.
+        unsafe { BorrowedFd::borrow_raw(number) }
     }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        if let Ok(socket) = self.own() {
+            // SAFETY: the descriptor is that of `self`, which is not used again.
+            drop(unsafe { OwnedFd::from_raw_fd(socket.as_raw_fd()) });
+        }
+    }
+}
+
+/// Inode of a socket; `None` where the descriptor is none.
+fn inode_of(socket: BorrowedFd<'_>) -> Option<u64> {
+    let found = fstat(socket).ok()?;
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    // Some systems have numbers of another width.
+    #[allow(clippy::unnecessary_cast, reason = "see above")]
+    is_socket.then_some(found.st_ino as u64)
 }
 
 /// Descriptors as files.

@@ -108,6 +108,21 @@ pub struct Calibration {
 const STEP_NS: i64 = 10_000_000;
 
 impl Calibration {
+    /// Its three words, as the session header has them.
+    #[cfg(not(loom))]
+    pub(crate) fn words(&self) -> [u64; 3] {
+        [self.base_ticks, self.base_unix_ns, self.ns_per_tick_q32]
+    }
+
+    #[cfg(not(loom))]
+    pub(crate) fn from_words([base_ticks, base_unix_ns, ns_per_tick_q32]: [u64; 3]) -> Self {
+        Self {
+            base_ticks,
+            base_unix_ns,
+            ns_per_tick_q32,
+        }
+    }
+
     /// Wall clock of the ticks. Integers only: a double would be off by 256 ns.
     #[inline]
     pub fn unix_ns(&self, ticks: u64) -> u64 {

@@ -94,6 +94,33 @@ impl Consumer {
         self.ring.copy_out(self.consumed.wrapping_add(skip as u64), out);
     }
 
+    /// Writes over bytes from `skip` bytes behind the consumed position: for a recoverer that mends the ring of a dead
+    /// process, whose session it has locked.
+    #[cfg(not(loom))]
+    pub fn mend(&self, skip: usize, bytes: &[u8]) {
+        crate::ring::write_at(&self.ring, self.consumed.wrapping_add(skip as u64), bytes);
+    }
+
+    /// Stores that so many bytes are committed and not read: as [`Consumer::mend`].
+    pub fn mend_pending(&self, bytes: usize) {
+        let committed = self.consumed.wrapping_add(bytes as u64);
+        // Relaxed: the process is dead.
+        self.ring.header().committed.store(committed, Ordering::Relaxed);
+    }
+
+    /// Takes the position of the newest cell up to an epoch for the ring's own, where that one is damaged: as
+    /// [`Consumer::mend`]. `false` where no cell is whole.
+    pub fn mend_position(&mut self, epoch: u64) -> bool {
+        let header = self.ring.header();
+        let Some([position]) = header.drained.newest(epoch, |_| true) else {
+            return false;
+        };
+        // Relaxed: the process is dead.
+        header.consumed.store(position, Ordering::Relaxed);
+        self.consumed = position;
+        true
+    }
+
     /// Notes in the ring that `length` bytes will be done with when `epoch` is committed.
     pub fn note_drained(&self, length: usize, epoch: u64, committed_epoch: u64) {
         let position = self.consumed.wrapping_add(length as u64);

@@ -102,6 +102,29 @@ impl RingError {
         )
     }
 
+    /// Returns whether a file system has no room.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn is_no_room(&self) -> bool {
+        match self {
+            Self::NoRoom { .. } => true,
+            Self::Io { cause, .. } => matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)),
+            _ => false,
+        }
+    }
+
+    /// Returns whether a ring's file is empty: the ring lay in memory of its process alone.
+    pub(crate) fn is_private_ring(&self) -> bool {
+        matches!(
+            self,
+            Self::Damaged {
+                what: "ring header",
+                field: "file size",
+                found: 0,
+                ..
+            }
+        )
+    }
+
     pub(crate) fn damaged(
         what: &'static str,
         field: &'static str,

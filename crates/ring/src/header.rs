@@ -10,6 +10,9 @@ use crate::{DropReason, RingError};
 /// smallest ring, and can be mapped apart.
 pub(crate) const RING_HEADER_BYTES: usize = 4096;
 
+/// Offset of the capacity in the header.
+pub(crate) const CAPACITY_OFFSET: u64 = 16;
+
 /// `LDRING` and the two bytes of the format's version.
 pub(crate) const RING_MAGIC: u64 = u64::from_le_bytes(*b"LDRING\x01\x00");
 
@@ -76,7 +79,7 @@ pub(crate) struct RingHeader {
 #[cfg(not(loom))]
 const _: () = {
     use core::mem::{offset_of, size_of};
-    assert!(offset_of!(RingHeader, capacity_bytes) == 16);
+    assert!(offset_of!(RingHeader, capacity_bytes) as u64 == CAPACITY_OFFSET);
     assert!(offset_of!(RingHeader, thread_id) == 24);
     assert!(offset_of!(RingHeader, thread_name) == 32);
     assert!(offset_of!(RingHeader, committed) == 64);
@@ -113,16 +116,18 @@ impl RingHeader {
         // Relaxed: the ring is published by its session's ring count, not by these stores.
         self.capacity_bytes
             .store(capacity_bytes as u64, Ordering::Relaxed);
-        self.magic.store(RING_MAGIC, Ordering::Relaxed);
+        // SYNC(ring magic): a recoverer that finds it after our death finds the capacity. Without it the ring was being made.
+        self.magic.store(RING_MAGIC, Ordering::Release);
     }
 
     /// Checks that the header is one of ours, and says of the capacity what the file's length says.
     pub(crate) fn check(&self, capacity_bytes: usize) -> Result<(), RingError> {
-        // Relaxed: the values are checked, whatever they are.
-        let magic = self.magic.load(Ordering::Relaxed);
+        // SYNC(ring magic): the capacity is there.
+        let magic = self.magic.load(Ordering::Acquire);
         if magic != RING_MAGIC {
             return Err(damaged("magic", magic, "LDRING and version 1"));
         }
+        // Relaxed: as above; it is checked, whatever it is.
         let capacity = self.capacity_bytes.load(Ordering::Relaxed);
         if capacity != capacity_bytes as u64 {
             return Err(damaged(
@@ -150,6 +155,16 @@ impl RingHeader {
         store_text(&self.thread_name, name);
         // Relaxed: a label.
         self.thread_id.store(thread_id, Ordering::Relaxed);
+    }
+
+    /// Takes the label of another ring, which the same thread has had.
+    pub(crate) fn label_as(&self, other: &Self) {
+        for (to, from) in self.thread_name.iter().zip(&other.thread_name) {
+            // Relaxed: a label.
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.thread_id
+            .store(other.thread_id.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Takes the drops that no gap record has reported yet. Each drop is returned once.

@@ -11,6 +11,7 @@
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 pub mod channel;
+mod checksum;
 pub mod clock;
 mod consumer;
 #[cfg(not(loom))]
@@ -31,9 +32,15 @@ mod sys;
 mod waker;
 
 #[cfg(not(loom))]
+mod backtrace;
+#[cfg(not(loom))]
 mod buffers;
 #[cfg(not(loom))]
+mod callsite_entries;
+#[cfg(not(loom))]
 mod counts;
+#[cfg(not(loom))]
+mod end_notes;
 #[cfg(not(loom))]
 mod files;
 #[cfg(not(loom))]
@@ -44,20 +51,34 @@ mod keep_file;
 pub mod local;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod memory_file;
+#[cfg(not(loom))]
+mod memory_kills;
+#[cfg(not(loom))]
+pub mod ordinary_end;
+#[cfg(not(loom))]
+mod own_file;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 mod peer;
+#[cfg(not(loom))]
+mod process_identity;
 #[cfg(not(loom))]
 pub mod rules;
 #[cfg(not(loom))]
 mod session;
 #[cfg(not(loom))]
+mod session_account;
+#[cfg(not(loom))]
 mod session_header;
 #[cfg(not(loom))]
 pub mod signals;
 #[cfg(not(loom))]
+mod sink_account;
+#[cfg(not(loom))]
 mod static_cell;
 #[cfg(not(loom))]
 pub mod thread_counts;
+#[cfg(not(loom))]
+mod user;
 
 pub use {
     clock::{Calibration, Calibrator, ClockSource},
@@ -69,22 +90,34 @@ pub use {
     producer::{Admission, Producer},
     record_writer::RecordWriter,
     ring::{Ring, RingCounts, capacity_for},
-    sys::user_id,
     waker::DrainWaker,
 };
 
 #[cfg(not(loom))]
 pub use {
-    buffers::{BUFFER_BYTES_MIN, Buffer, Buffers, FileLocation, Journal, SinkCounts},
+    buffers::damage::{
+        BufferDamage, REPLACED_BUFFERS_NAME, damage_told, mend_buffers, note_damage_told, replace_buffers,
+    },
+    buffers::unfinished::{UnfinishedWrite, unfinished_writes},
+    buffers::{Adopted, BUFFER_BYTES_MIN, Buffer, Buffers, FileLocation, Journal, SINKS_MAX, open_buffers},
     counts::{CallsiteCounters, CallsiteCounts, CallsiteTotals},
-    files::{FoundSession, default_run_dir, file_part, find_sessions},
+    end_notes::EndNotes,
+    files::{
+        FoundSession, default_run_dir, excess_set_aside, file_part, find_sessions, is_gone, is_set_aside,
+        remove_left_overs, remove_set_aside, set_aside_path,
+    },
     follower::{FollowerRead, RingFollower},
     keep_file::{CHUNK_BYTES, KeepCounts, KeepFile, KeepPositions},
+    memory_kills::OutOfMemory,
+    own_file::{FileId, Opened, OwnFile},
     pipe::{PipeWriter, Reservation},
-    session::reader::SessionReader,
+    session::reader::{DamageNotes, SessionReader, set_aside},
     session::writer::{SessionOptions, SessionWriter},
+    session_account::SessionAccount,
     session_header::{SessionHeader, SessionIdentity, SessionTotals},
+    sink_account::{SINK_DROP_REASONS, SinkCounts, SinkDrops},
     static_cell::StaticCell,
+    user::{User, user_id},
     waker::AgentConnection,
 };
 
@@ -92,8 +125,10 @@ pub use {
 pub use {
     memory_file::{MemoryId, is_memory_file},
     peer::{Exit, Peer, exit_of, is_privileged},
+    process_identity::boot,
     session::hosted::{HostedOptions, HostedSession},
     session::memory_files::MemoryFiles,
+    session::writer::joined::SessionDescriptors,
     sys::{close_inherited, inherited_descriptors},
 };
 

@@ -7,14 +7,17 @@
 
 use crate::clock::{counter_ticks, monotonic_ns};
 use crate::drop_reason::{DropReason, FullPolicy};
+use crate::limits::{CALL_PAUSE_US, CALL_PAUSES_MAX};
 use crate::producer::{Admission, Hot, Producer};
 use crate::record_writer::RecordWriter;
-use crate::sys;
+use crate::ring::Ring;
 use crate::thread_counts::slots::{self, ThreadCounts};
+use crate::{signals, sys};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::{ManuallyDrop, offset_of};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub enum Wrote {
     NoRing,
     /// Nothing happened: earlier drops have to be reported first, with [`take_gap`].
     GapDue,
+    /// Nothing happened: the ring has no room, and a larger one may be had, see [`replace_ring`].
+    RingFull,
 }
 
 /// Source of a thread's times. A code of 8 bytes, then the address of the word, see [`thread_state`].
@@ -44,16 +49,30 @@ pub enum Clock {
 /// State of a thread. The hot path reads and writes one cache line of it, the first.
 #[repr(C, align(64))]
 struct Local {
-    /// Set while a log call of this thread is under way; a signal handler that logs sees it.
-    busy: Cell<bool>,
+    /// Set while a log call of this thread is under way; a signal handler that logs sees it, and so does the end of a
+    /// session, which waits for the call.
+    busy: AtomicBool,
     /// Set if the thread is one of the logger's own, which must not log.
     denied: Cell<bool>,
     policy: Cell<FullPolicy>,
+    /// Set while the thread is in a [`Section`] of the logger.
+    inside: Cell<bool>,
     generation: Cell<u32>,
     clock: Cell<Clock>,
     producer: UnsafeCell<ManuallyDrop<Producer>>,
     /// Calls that their level switched off, minus one: the first of them overflows to zero and lists the thread.
     disabled: AtomicU64,
+    listing: Cell<Listing>,
+}
+
+/// Place of a thread in the list of all states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    /// Not yet.
+    None,
+    Listed,
+    /// The thread is ending and has given its ring back.
+    Ended,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -72,20 +91,88 @@ const _: () = {
 impl Local {
     const fn new() -> Self {
         Self {
-            busy: Cell::new(false),
+            busy: AtomicBool::new(false),
             denied: Cell::new(false),
             policy: Cell::new(FullPolicy::Wait),
+            inside: Cell::new(false),
             generation: Cell::new(0),
             clock: Cell::new(Clock::Counter),
             producer: UnsafeCell::new(ManuallyDrop::new(Producer::detached())),
             disabled: AtomicU64::new(u64::MAX),
+            listing: Cell::new(Listing::None),
         }
+    }
+
+    /// Marks a call as under way; returns whether one is, which this one interrupts.
+    #[inline(always)]
+    fn set_busy(&self) -> bool {
+        // SAFETY: only this thread writes the word, so that a plain read of it races with no store. It takes an instruction
+        // less than an atomic one, which compilers do not join with the compare.
+        let is_busy = unsafe { self.busy.as_ptr().read() };
+        // Relaxed, here and below: for handlers of this thread; `wait_for_calls` says what it has to others. And not one
+        // atomic step, because only this thread writes: a handler in between leaves the mark as it was.
+        self.busy.store(true, Ordering::Relaxed);
+        is_busy
+    }
+
+    #[inline(always)]
+    fn clear_busy(&self) {
+        self.busy.store(false, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
     }
 }
 
 thread_local! {
     static LOCAL: Local = const { Local::new() };
-    static OWNER: Owner = Owner::list();
+    static OWNER: Owner = Owner::of_thread();
+}
+
+/// The calling thread is inside of the logger until this is dropped, and may hold its locks. A call that interrupts it, in
+/// a signal handler, sees so by [`is_busy`] and takes none of them: it may only write to the ring that the thread has.
+///
+/// Sections are never entered on the way of a record whose callsite and thread are known.
+#[derive(Debug)]
+pub struct Section {
+    was_inside: bool,
+    _held: Option<signals::Held>,
+}
+
+impl Section {
+    /// A section of microseconds: signals wait for its end, so that no handler finds a lock of the logger or of the
+    /// allocator held by the thread. Two system calls.
+    pub fn masked() -> Self {
+        Self::enter(Some(signals::Held::new()))
+    }
+
+    /// Returns true if the calling thread is in a section, which a handler then has interrupted.
+    pub fn is_open() -> bool {
+        with_local(|local| local.inside.get())
+    }
+
+    /// A section that may last, such as a flush: handlers run meanwhile.
+    pub fn open() -> Self {
+        Self::enter(None)
+    }
+
+    fn enter(held: Option<signals::Held>) -> Self {
+        let was_inside = with_local(|local| local.inside.replace(true));
+        compiler_fence(Ordering::SeqCst);
+        Self {
+            was_inside,
+            _held: held,
+        }
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        with_local(|local| local.inside.set(self.was_inside));
+    }
 }
 
 /// The calling thread's state. `LocalKey::with` is a call of its own where its closure is large; with this one, which
@@ -139,23 +226,20 @@ fn thread_states() -> &'static Mutex<Vec<ThreadState>> {
 struct Owner(ThreadState);
 
 impl Owner {
-    fn list() -> Self {
-        let state = LOCAL.with(|local| ThreadState(local, slots::address()));
-        thread_states()
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(state);
-        Owner(state)
+    fn of_thread() -> Self {
+        Owner(LOCAL.with(|local| ThreadState(local, slots::address())))
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
+        let _section = Section::masked();
         thread_states()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|state| *state != self.0);
         LOCAL.with(|local| {
+            local.listing.set(Listing::Ended);
             // Relaxed: statistics.
             let disabled = local.disabled.swap(u64::MAX, Ordering::Relaxed).wrapping_add(1);
             DISABLED_BY_ENDED_THREADS.fetch_add(disabled, Ordering::Relaxed);
@@ -163,6 +247,31 @@ impl Drop for Owner {
         });
         // SAFETY: the state is the calling thread's own.
         unsafe { &*self.0.1 }.close();
+    }
+}
+
+/// Lists the calling thread, so that others find its counters and its end gives them away; `false` when it is ending.
+pub(crate) fn list_thread() -> bool {
+    match with_local(|local| local.listing.get()) {
+        Listing::Listed => true,
+        Listing::Ended => false,
+        Listing::None => {
+            let _section = Section::masked();
+            let state = OWNER.try_with(|owner| owner.0);
+            if let Ok(state) = state {
+                thread_states()
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(state);
+            }
+            let listing = if state.is_ok() {
+                Listing::Listed
+            } else {
+                Listing::Ended
+            };
+            with_local(|local| local.listing.set(listing));
+            state.is_ok()
+        }
     }
 }
 
@@ -201,7 +310,7 @@ fn write_as<const COUNTED: bool>(
     let state = LOCAL.with(core::ptr::from_ref);
     // SAFETY: the state lives as long as the thread, without a destructor, and the reference ends with this call.
     let local = unsafe { &*state };
-    if local.busy.replace(true) {
+    if local.set_busy() {
         return reentrant(local);
     }
     compiler_fence(Ordering::SeqCst);
@@ -211,7 +320,7 @@ fn write_as<const COUNTED: bool>(
     if !producer.hot.fits(length) {
         let admission = slow(local, producer, length, urgent);
         if admission != Wrote::Committed {
-            local.busy.set(false);
+            local.clear_busy();
             return admission;
         }
     }
@@ -232,7 +341,7 @@ fn write_as<const COUNTED: bool>(
         producer.hot.commit::<COUNTED>(length);
     }
     compiler_fence(Ordering::SeqCst);
-    local.busy.set(false);
+    local.clear_busy();
     Wrote::Committed
 }
 
@@ -242,13 +351,19 @@ fn write_as<const COUNTED: bool>(
 fn slow(local: &Local, producer: &Producer, length: usize, urgent: bool) -> Wrote {
     // SYNC(generation): pairs with the fence of `end_generation`: either it sees our new limit and resets it, or we
     // see its generation.
-    if producer.ring().is_none() || local.generation.get() != GENERATION.load(Ordering::SeqCst) {
+    let generation = GENERATION.load(Ordering::SeqCst);
+    if producer.ring().is_none() || local.generation.get() != generation {
         return Wrote::NoRing;
     }
-    // Relaxed: a stale value is corrected by the next look, 100 ms later.
+    if producer.wants_larger(length, urgent) {
+        return Wrote::RingFull;
+    }
+    // Relaxed: a stale value is corrected by the next look, 100 ms later. The child of a `fork` in a handler that
+    // interrupts the wait has another generation.
     let admission = producer.admit(length, urgent, local.policy.get(), &|| {
-        RUNNING.load(Ordering::Relaxed) != 0
+        RUNNING.load(Ordering::Relaxed) != 0 && GENERATION.load(Ordering::Relaxed) == generation
     });
+    // SYNC(generation)
     fence(Ordering::SeqCst);
     if local.generation.get() != GENERATION.load(Ordering::SeqCst) {
         // Relaxed: our own word.
@@ -308,14 +423,14 @@ pub fn count_cut() {
 
 fn with_producer<T>(work: impl FnOnce(&Producer) -> T) -> Option<T> {
     with_local(|local| {
-        if local.busy.replace(true) {
+        if local.set_busy() {
             return None;
         }
         compiler_fence(Ordering::SeqCst);
         // SAFETY: as in `write`.
         let result = work(unsafe { &*local.producer.get() });
         compiler_fence(Ordering::SeqCst);
-        local.busy.set(false);
+        local.clear_busy();
         Some(result)
     })
 }
@@ -323,12 +438,12 @@ fn with_producer<T>(work: impl FnOnce(&Producer) -> T) -> Option<T> {
 /// Gives the calling thread a ring of the session of `generation`. `false` when the thread is ending, or inside of a
 /// log call: then the ring is given back at once.
 pub fn attach(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
-    !is_denied() && OWNER.try_with(|_| ()).is_ok() && put_producer(producer, policy, clock, generation)
+    !is_denied() && list_thread() && put_producer(producer, policy, clock, generation)
 }
 
 fn put_producer(producer: Producer, policy: FullPolicy, clock: Clock, generation: u32) -> bool {
     with_local(|local| {
-        if local.busy.replace(true) {
+        if local.set_busy() {
             return false;
         }
         // SAFETY: the state is this thread's, and the busy flag keeps all its other users out.
@@ -336,8 +451,39 @@ fn put_producer(producer: Producer, policy: FullPolicy, clock: Clock, generation
         local.policy.set(policy);
         local.clock.set(clock);
         local.generation.set(generation);
-        local.busy.set(false);
+        local.clear_busy();
         true
+    })
+}
+
+/// The calling thread's ring is not to be replaced for a moment, so that its calls do what the policy says.
+pub fn keep_ring() {
+    with_producer(Producer::keep_ring);
+}
+
+/// Replaces the ring of the calling thread by the one that `find` returns for it, in the session of `generation`. Allocates
+/// nothing. `find` returns none where there is none now.
+pub fn replace_ring(
+    generation: u32,
+    find: impl FnOnce(&std::sync::Arc<Ring>, FullPolicy) -> Option<std::sync::Arc<Ring>>,
+) -> bool {
+    with_local(|local| {
+        if local.generation.get() != generation || local.set_busy() {
+            return false;
+        }
+        let place: *mut Producer = local.producer.get().cast();
+        // SAFETY: the state is this thread's, and the busy flag keeps all its other users out.
+        let before = unsafe { &*Producer::ring_of(place) }.clone();
+        let ring = before
+            .as_ref()
+            .and_then(|before| find(before, local.policy.get()));
+        let is_replaced = ring.is_some();
+        if let (Some(ring), Some(before)) = (ring, &before) {
+            // SAFETY: as above. The former producer gives its ring back when it is dropped.
+            drop(unsafe { Producer::replace(place, Producer::attach_as(ring, before)) });
+        }
+        local.clear_busy();
+        is_replaced
     })
 }
 
@@ -349,7 +495,7 @@ pub fn attach_for_one_call(producer: Producer, policy: FullPolicy, clock: Clock,
 
 /// Returns whether the calling thread is ending and has given its ring back already.
 pub fn is_ending() -> bool {
-    OWNER.try_with(|_| ()).is_err()
+    !list_thread()
 }
 
 /// The address of the calling thread's state, for a front end in another language, which writes records as
@@ -383,21 +529,23 @@ pub fn is_denied() -> bool {
 
 /// Gives the calling thread's ring back, if it has one.
 pub fn detach_thread() {
+    let _section = Section::masked();
     with_local(detach);
 }
 
 fn detach(local: &Local) {
-    if local.busy.replace(true) {
+    if local.set_busy() {
         return;
     }
     // SAFETY: the state is this thread's, and the busy flag keeps all its other users out.
     drop(unsafe { Producer::replace(local.producer.get().cast(), Producer::detached()) });
-    local.busy.set(false);
+    local.clear_busy();
 }
 
-/// Returns whether the calling thread is inside of a log call; then it must not take locks of the logger.
+/// Returns whether the calling thread is inside of a log call or of a [`Section`], which a signal handler has interrupted;
+/// then it must not take locks of the logger.
 pub fn is_busy() -> bool {
-    with_local(|local| local.busy.get())
+    with_local(|local| local.is_busy() || local.inside.get())
 }
 
 /// Counts a call that its level switched off.
@@ -416,40 +564,42 @@ pub fn count_disabled() {
 #[cold]
 #[inline(never)]
 fn first_disabled() {
-    // A thread that is ending is not listed any more; its calls are added at once.
-    if OWNER.try_with(|_| ()).is_err() {
+    // A thread that is ending is not listed any more; its calls are added at once. So are those of a handler that
+    // interrupts the logger in a thread that is not listed yet.
+    if (is_busy() && with_local(|local| local.listing.get()) == Listing::None) || !list_thread() {
         with_local(|local| local.disabled.store(u64::MAX, Ordering::Relaxed));
         DISABLED_BY_ENDED_THREADS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Calls that their level switched off, in all threads since the start of the program.
-pub fn disabled_calls() -> u64 {
-    let list = thread_states().lock().unwrap_or_else(PoisonError::into_inner);
-    // Relaxed: statistics.
-    let living = list.iter().fold(0u64, |sum, state| {
-        // SAFETY: listed states live: their threads take themselves off the list, under its lock, before they end.
-        let count = unsafe { &(*state.0).disabled }.load(Ordering::Relaxed);
-        sum.wrapping_add(count.wrapping_add(1))
-    });
-    living.wrapping_add(DISABLED_BY_ENDED_THREADS.load(Ordering::Relaxed))
+/// Works on the list of all states, under its lock: what is listed lives, because a thread takes itself off the list
+/// before it ends.
+fn with_listed<T>(work: impl FnOnce(&[ThreadState]) -> T) -> T {
+    let _section = Section::masked();
+    work(&thread_states().lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Lists the calling thread, so that others find its counters and its end gives them away; `false` when it is ending.
-pub(crate) fn list_thread() -> bool {
-    OWNER.try_with(|_| ()).is_ok()
+/// Calls that their level switched off, in all threads since the start of the program.
+pub fn disabled_calls() -> u64 {
+    with_listed(|list| {
+        // Relaxed: statistics.
+        let living = list.iter().fold(0u64, |sum, state| {
+            // SAFETY: listed states live, see `with_listed`.
+            let count = unsafe { &(*state.0).disabled }.load(Ordering::Relaxed);
+            sum.wrapping_add(count.wrapping_add(1))
+        });
+        living.wrapping_add(DISABLED_BY_ENDED_THREADS.load(Ordering::Relaxed))
+    })
 }
 
 /// The counters of all listed threads.
 pub(crate) fn for_each_thread_counts(work: impl Fn(&ThreadCounts)) {
-    for state in thread_states()
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .iter()
-    {
-        // SAFETY: listed states live, see `disabled_calls`, and all in its counts is atomic.
-        work(unsafe { &*state.1 });
-    }
+    with_listed(|list| {
+        for state in list {
+            // SAFETY: listed states live, see `with_listed`, and all in its counts is atomic.
+            work(unsafe { &*state.1 });
+        }
+    });
 }
 
 /// The generation that [`attach`] takes.
@@ -464,23 +614,47 @@ pub fn start_running() {
     RUNNING.store(1, Ordering::SeqCst);
 }
 
-/// A session ends: every thread's next call takes its slow path and finds that it has no ring.
+/// A session ends: every thread's next call takes its slow path and finds that it has no ring. Calls that are under way in
+/// other threads are waited for, so that a drain that looks into the rings afterwards finds their records. A thread that is
+/// kept from going on inside of its call is given up after a quarter of a second.
 pub fn end_generation() {
     RUNNING.store(0, Ordering::SeqCst);
     // SYNC(generation)
     GENERATION.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    for state in thread_states()
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .iter()
-    {
-        // SAFETY: listed states live, see `disabled_calls`; `limit` is atomic, and reading its address through the
-        // cell makes no reference to the rest of the producer.
-        let producer = unsafe { (*state.0).producer.get() }.cast::<Producer>();
-        // SAFETY: as above; a field address only.
-        let limit = unsafe { &(*producer).hot.limit };
-        limit.store(0, Ordering::Relaxed);
+    with_listed(|list| {
+        for state in list {
+            // SAFETY: listed states live, see `with_listed`; `limit` is atomic, and reading its address through the
+            // cell makes no reference to the rest of the producer.
+            let producer = unsafe { (*state.0).producer.get() }.cast::<Producer>();
+            // SAFETY: as above; a field address only.
+            let limit = unsafe { &(*producer).hot.limit };
+            limit.store(0, Ordering::Relaxed);
+        }
+    });
+    wait_for_calls();
+}
+
+/// Waits for calls that other threads have begun before they could see that their limit is 0.
+///
+/// A thread marks its call, and reads its limit then, without a fence between the two, which would cost more than the rest
+/// of the call. So the mark may be seen late here; but not later than a store takes to another core, which is far less than
+/// a pause. The same goes for a commit and the end of its mark: the drain's last look comes later still.
+fn wait_for_calls() {
+    let own = LOCAL.with(core::ptr::from_ref);
+    let is_other = |state: &&ThreadState| state.0 != own;
+    let mut calling: Vec<_> = with_listed(|list| list.iter().filter(is_other).copied().collect());
+    for _ in 0..CALL_PAUSES_MAX {
+        if calling.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(CALL_PAUSE_US));
+        with_listed(|list| {
+            // SAFETY: listed states live, see `with_listed`, and the mark is atomic.
+            let is_busy = |state: &&ThreadState| unsafe { &(*state.0).busy }.load(Ordering::Relaxed);
+            let busy: Vec<_> = list.iter().filter(is_busy).collect();
+            calling.retain(|state| busy.contains(&state));
+        });
     }
 }
 
@@ -503,22 +677,20 @@ extern "C" fn in_child() {
     // SYNC(thread states)
     THREAD_STATES.store(core::ptr::null_mut(), Ordering::SeqCst);
     with_local(|local| {
-        // SAFETY: the child has this thread only. If it forked inside of a log call, that call's producer is left
-        // detached, so its commit is not made.
-        unsafe { Producer::abandon(local.producer.get().cast()) };
-        local.busy.set(false);
+        let place = local.producer.get().cast();
+        // A handler has forked inside of a log call, which goes on when the handler returns, and then clears the mark. Its
+        // record is the parent's: what it still stores goes to memory of the child's own.
+        let is_interrupted = local.is_busy();
+        // SAFETY: the child has this thread only. A call that goes on has its ring's memory where it was.
+        unsafe { Producer::abandon(place, is_interrupted) };
         local.disabled.store(u64::MAX, Ordering::Relaxed);
+        // It is listed with its next ring: nothing is allocated here.
+        if local.listing.get() == Listing::Listed {
+            local.listing.set(Listing::None);
+        }
     });
     // SAFETY: the state is the calling thread's own.
     unsafe { &*slots::address() }.forget();
-    // Where the thread was listed before, it is listed in the new list, too; a new owner lists itself.
-    let state = OWNER.try_with(|owner| owner.0);
-    if let Ok(state) = state {
-        let mut list = thread_states().lock().unwrap_or_else(PoisonError::into_inner);
-        if !list.contains(&state) {
-            list.push(state);
-        }
-    }
     if let Some(handler) = AFTER_FORK.get() {
         handler();
     }

@@ -2,6 +2,7 @@
 //! so that no touch of its pages can fail later.
 
 use crate::RingError;
+use crate::header::capacity_of;
 use rustix::fs::{self, FallocateFlags, MemfdFlags, OFlags, SealFlags};
 use std::fs::File;
 use std::io;
@@ -23,11 +24,9 @@ pub struct MemoryId {
 
 /// Makes a memory file of `bytes`, of which the first `reserved` have their blocks.
 pub(crate) fn make(name: &str, bytes: u64, reserved: u64) -> Result<File, RingError> {
-    let path = PathBuf::from(name);
-    let fail = |action| {
-        let path = path.clone();
-        move |cause: rustix::io::Errno| RingError::io(action, path, cause.into())
-    };
+    // The path is made where it is needed: a caller may have interrupted the allocator.
+    let path = || PathBuf::from(name);
+    let fail = |action| move |cause: rustix::io::Errno| RingError::io(action, path(), cause.into());
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Kernels before 6.3 do not know the flag that keeps the file from being run as a program.
     let made = match fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -35,12 +34,15 @@ pub(crate) fn make(name: &str, bytes: u64, reserved: u64) -> Result<File, RingEr
         other => other,
     };
     let file = File::from(made.map_err(fail("make"))?);
+    if crate::sys::check_size_limit(bytes).is_err() {
+        return Err(RingError::NoRoom { path: path(), bytes });
+    }
     fs::ftruncate(&file, bytes).map_err(fail("make"))?;
     if reserved > 0 {
         match fs::fallocate(&file, FallocateFlags::empty(), 0, reserved) {
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::NOMEM | rustix::io::Errno::DQUOT) => {
                 return Err(RingError::NoRoom {
-                    path,
+                    path: path(),
                     bytes: reserved,
                 });
             }
@@ -73,6 +75,20 @@ pub(crate) fn check(file: &File, what: &'static str, bytes: u64) -> Result<Memor
         return Ok(id);
     }
     Err(RingError::damaged(what, "size", found, "the size of the format"))
+}
+
+/// As [`check`], for a ring of a capacity up to this one.
+pub(crate) fn check_ring(file: &File, capacity_bytes: usize) -> Result<MemoryId, RingError> {
+    let (id, found) = check_any_size(file, "ring")?;
+    match capacity_of(found)? {
+        capacity if capacity <= capacity_bytes => Ok(id),
+        _ => Err(RingError::damaged(
+            "ring",
+            "size",
+            found,
+            "at most that of the session's rings",
+        )),
+    }
 }
 
 /// As [`check`], for files whose size says something; returns it.

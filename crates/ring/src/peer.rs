@@ -206,7 +206,7 @@ mod tests {
         let (one, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let peer = Peer::of(one.as_fd()).expect("credentials");
         assert_eq!(peer.pid, std::process::id());
-        assert_eq!(peer.uid, crate::sys::user_id());
+        assert_eq!(peer.uid, crate::user_id());
         assert!(peer.process(one.as_fd()).is_ok());
         let (reader, _writer) = std::io::pipe().expect("a pipe");
         assert!(Peer::of(reader.as_fd()).is_err());

@@ -136,6 +136,17 @@ impl Producer {
     /// Takes a free ring for the calling thread.
     pub fn attach(ring: Arc<Ring>, thread_name: &str) -> Self {
         ring.header().label(sys::thread_id(), thread_name);
+        Self::of_labelled(ring)
+    }
+
+    /// Takes a free ring for a thread in the place of the one that it has. Allocates nothing.
+    #[cfg(not(loom))]
+    pub(crate) fn attach_as(ring: Arc<Ring>, before: &Ring) -> Self {
+        ring.header().label_as(before.header());
+        Self::of_labelled(ring)
+    }
+
+    fn of_labelled(ring: Arc<Ring>) -> Self {
         ring.header().store_state(RingState::Attached);
         // Relaxed: the previous producer of the ring has ended before it was handed to us (SYNC(state)).
         let position = ring.header().committed.load(Ordering::Relaxed);
@@ -243,6 +254,30 @@ impl Producer {
         }
     }
 
+    /// Returns whether the ring has little room for a record, and a larger one may be had.
+    #[cfg(not(loom))]
+    pub(crate) fn wants_larger(&self, length: usize, urgent: bool) -> bool {
+        let Some(ring) = self.ring.as_deref() else {
+            return false;
+        };
+        let position = self.hot.position.get();
+        let end = End { ring, position };
+        // Less than half of it is free: the drain would be woken, which costs a system call each time.
+        let has_room = length <= ring.record_bytes_max()
+            && end.has_room(length, urgent)
+            && end.free_bytes() >= ring.capacity_bytes() as u64 / 2;
+        !has_room && ring.growth().is_due() && ring.header().state() != RingState::Quarantined
+    }
+
+    /// The ring is not to be replaced for a moment.
+    #[cfg(not(loom))]
+    pub(crate) fn keep_ring(&self) {
+        if let Some(ring) = self.ring.as_deref().filter(|ring| ring.growth().is_due()) {
+            ring.growth()
+                .set_at(crate::clock::monotonic_ns() + crate::limits::KEEP_RING_NS);
+        }
+    }
+
     /// Counts a drop that happened without a check of the ring.
     pub(crate) fn count_drop(&self, reason: DropReason) -> bool {
         self.ring
@@ -259,14 +294,29 @@ impl Producer {
         }
     }
 
-    /// Forgets the ring without telling anybody: after `fork` it is the parent's.
+    /// Forgets the ring without telling anybody: after `fork` it is the parent's. Where a call of this thread is under way,
+    /// its memory is replaced by memory of the child's own, into which the call may end. Allocates nothing.
     ///
     /// # Safety
-    /// As for [`Producer::replace`].
+    /// As for [`Producer::replace`]. There is no other thread.
     #[cfg(not(loom))]
-    pub(crate) unsafe fn abandon(place: *mut Self) {
-        // SAFETY: the caller's.
-        core::mem::forget(unsafe { Self::replace(place, Self::detached()) });
+    pub(crate) unsafe fn abandon(place: *mut Self, is_interrupted: bool) {
+        // SAFETY: an address inside of the place, which no other thread can reach.
+        let ring = unsafe { core::ptr::replace(&raw mut (*place).ring, None) };
+        let is_private = match &ring {
+            Some(ring) if is_interrupted => ring.make_private(),
+            _ => false,
+        };
+        // The count of its owners is the child's copy; the ring is never unmapped here.
+        core::mem::forget(ring);
+        if is_private {
+            // Relaxed: our own word. The next call finds no room, and then no ring.
+            // SAFETY: as above; the limit is an atomic.
+            unsafe { &(*place).hot.limit }.store(0, Ordering::Relaxed);
+        } else {
+            // SAFETY: the caller's.
+            core::mem::forget(unsafe { Self::replace(place, Self::detached()) });
+        }
     }
 
     /// Puts another producer in a place; gives the one that was there. Word by word, because another thread may reset

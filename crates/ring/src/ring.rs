@@ -5,7 +5,7 @@
 use crate::header::capacity_of;
 use crate::header::{RING_HEADER_BYTES, RingHeader, RingState, load_text};
 use crate::limits::{RECORD_BYTES_MAX, RECORD_PART_OF_RING, RING_BYTES_MAX, RING_BYTES_MIN};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::waker::DrainWaker;
 use crate::{DropReason, RingError, sys};
 use std::fs::File;
@@ -26,6 +26,55 @@ pub struct Ring {
     held: AtomicU32,
     /// Wakes the drain, where this process writes the ring.
     drain_waker: Option<&'static DrainWaker>,
+    growth: Growth,
+}
+
+/// Replacement of a ring by a larger one, as its process does it.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    /// From then on it may be; `u64::MAX` for never.
+    at_ns: AtomicU64,
+    /// 1 if the memory of the ring ends with this process.
+    private: AtomicU32,
+}
+
+impl Growth {
+    /// Growth of a ring that stays as it is.
+    pub(crate) fn none() -> Self {
+        Self {
+            at_ns: AtomicU64::new(u64::MAX),
+            private: AtomicU32::new(0),
+        }
+    }
+
+    /// The ring may be replaced from that time on; 0 for at once, `u64::MAX` for never.
+    pub(crate) fn set_at(&self, monotonic_ns: u64) {
+        // Relaxed: a hint for the producing thread.
+        self.at_ns.store(monotonic_ns, Ordering::Relaxed);
+    }
+
+    /// Returns whether the ring may be replaced now.
+    #[cfg(not(loom))]
+    pub(crate) fn is_due(&self) -> bool {
+        // Relaxed: as above.
+        match self.at_ns.load(Ordering::Relaxed) {
+            0 => true,
+            u64::MAX => false,
+            at_ns => crate::clock::monotonic_ns() >= at_ns,
+        }
+    }
+
+    /// The memory of the ring ends with this process.
+    pub(crate) fn set_private(&self) {
+        // Relaxed: set before the ring is shared.
+        self.private.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns whether the memory of the ring ends with this process.
+    pub(crate) fn is_private(&self) -> bool {
+        // Relaxed: as above.
+        self.private.load(Ordering::Relaxed) != 0
+    }
 }
 
 /// Numbers of a ring at one moment.
@@ -43,6 +92,16 @@ pub struct RingCounts {
     pub dropped: [u64; DropReason::COUNT],
 }
 
+/// Writes bytes at a position of the ring of a dead process; at most the capacity.
+#[cfg(not(loom))]
+pub(crate) fn write_at(ring: &Ring, position: u64, bytes: &[u8]) {
+    let capacity_bytes = ring.capacity_bytes;
+    assert!(bytes.len() <= capacity_bytes, "a copy is at most one ring long");
+    let offset = (position & (capacity_bytes as u64 - 1)) as usize;
+    // SAFETY: as in `Ring::copy_out`. The process is dead, so that nobody else writes there.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), ring.data().add(offset), bytes.len()) };
+}
+
 /// Rounds a size to a capacity that the format allows.
 pub fn capacity_for(bytes: usize) -> usize {
     bytes.clamp(RING_BYTES_MIN, RING_BYTES_MAX).next_power_of_two()
@@ -53,22 +112,40 @@ pub(crate) fn record_bytes_max(capacity_bytes: usize) -> usize {
     RECORD_BYTES_MAX.min(capacity_bytes / RECORD_PART_OF_RING)
 }
 
+/// Numbers a ring that nobody else has yet.
+#[cfg(not(loom))]
+pub(crate) fn number(ring: &mut Ring, index: u32) {
+    ring.index = index;
+}
+
+/// Makes the file of a ring without a name.
+#[cfg(not(loom))]
+pub(crate) fn unnamed_file(capacity_bytes: usize) -> Result<File, RingError> {
+    let bytes = Ring::file_bytes(capacity_bytes);
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let file = crate::memory_file::make("logdrive-ring", bytes, bytes)?;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let file = sys::shared_object("logdrive-ring", bytes)
+        .map_err(|cause| RingError::io("make", Path::new("unnamed ring"), cause))?;
+    Ok(file)
+}
+
 impl Ring {
     /// Bytes of the file for a ring of this capacity.
     pub fn file_bytes(capacity_bytes: usize) -> u64 {
         (capacity_bytes + RING_HEADER_BYTES) as u64
     }
 
-    /// Makes a new ring of a file that has been reserved and is zero.
+    /// Makes a new ring of a file that has been reserved and is zero. With `populate` its pages are touched now.
     #[cfg(not(loom))]
     pub(crate) fn create(
         file: &File,
         path: &Path,
         capacity_bytes: usize,
-        index: u32,
+        populate: bool,
         waker: Option<&'static DrainWaker>,
     ) -> Result<Self, RingError> {
-        let mut ring = Self::map(file, path, capacity_bytes, index, true)?;
+        let mut ring = Self::map(file, path, capacity_bytes, 0, populate)?;
         ring.drain_waker = waker;
         ring.header().format(capacity_bytes);
         Ok(ring)
@@ -105,7 +182,29 @@ impl Ring {
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
             drain_waker: None,
+            growth: Growth::none(),
         })
+    }
+
+    /// A place for a ring that is made later, without memory. It is not used as a ring.
+    #[cfg(not(loom))]
+    pub(crate) fn prepared() -> Self {
+        Self {
+            mapping: sys::Mapping::empty(),
+            capacity_bytes: 0,
+            index: 0,
+            overloaded: AtomicU32::new(0),
+            held: AtomicU32::new(0),
+            drain_waker: None,
+            growth: Growth::none(),
+        }
+    }
+
+    /// Replaces the memory by zeros of this process's own, at the same addresses: in the child of a `fork`, where the ring
+    /// is the parent's and a call that was interrupted still writes. `false` where that fails. For signal handlers.
+    #[cfg(not(loom))]
+    pub(crate) fn make_private(&self) -> bool {
+        self.mapping.make_private()
     }
 
     /// Makes a ring without a name: a sealed memory file on Linux, so that its size can never change, and an unlinked
@@ -132,14 +231,9 @@ impl Ring {
     #[cfg(not(loom))]
     pub fn unnamed(capacity_bytes: usize) -> Result<(Self, File), RingError> {
         let capacity_bytes = capacity_for(capacity_bytes);
+        let file = unnamed_file(capacity_bytes)?;
         let path = Path::new("unnamed ring");
-        let bytes = Self::file_bytes(capacity_bytes);
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let file = crate::memory_file::make("logdrive-ring", bytes, bytes)?;
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let file =
-            sys::shared_object("logdrive-ring", bytes).map_err(|cause| RingError::io("make", path, cause))?;
-        let ring = Self::create(&file, path, capacity_bytes, 0, None)?;
+        let ring = Self::create(&file, path, capacity_bytes, true, None)?;
         Ok((ring, file))
     }
 
@@ -207,6 +301,7 @@ impl Ring {
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
             drain_waker: None,
+            growth: Growth::none(),
         };
         ring.header().format(capacity_bytes);
         ring
@@ -318,6 +413,11 @@ impl Ring {
     pub(crate) fn set_overloaded(&self, on: bool) {
         // Relaxed: as above.
         self.overloaded.store(u32::from(on), Ordering::Relaxed);
+    }
+
+    /// Whether, and since when, it may be replaced by a larger ring.
+    pub(crate) fn growth(&self) -> &Growth {
+        &self.growth
     }
 
     pub(crate) fn has_unreported(&self) -> bool {

@@ -8,6 +8,7 @@
 
 use crate::files::SessionDir;
 use crate::limits::{RULE_NAME_BYTES_MAX, RULE_READS_MAX, RULES_FILE_BYTES, RULES_MAX, RULES_WAIT_MS_MAX};
+use crate::own_file::{Opened, OwnFile};
 use crate::{RingError, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::fs::File;
@@ -101,7 +102,7 @@ const _: () = {
 /// The rules of one session.
 #[derive(Debug)]
 pub struct RulesFile {
-    file: File,
+    file: OwnFile,
     path: PathBuf,
     mapping: sys::Mapping,
 }
@@ -145,6 +146,7 @@ impl RulesFile {
     fn map(file: File, path: PathBuf) -> Result<Self, RingError> {
         let mapping = sys::Mapping::plain(&file, 0, HEADER_BYTES)
             .map_err(|cause| RingError::io("map", &path, cause))?;
+        let file = OwnFile::new(file).map_err(|cause| RingError::io("look at", &path, cause))?;
         Ok(Self { file, path, mapping })
     }
 
@@ -197,6 +199,7 @@ impl RulesFile {
     fn read_table(&self, sequence: u64) -> Result<Vec<Rule>, RingError> {
         let mut table = vec![0; TABLE_BYTES];
         self.file
+            .opened(&self.path)?
             .read_exact_at(&mut table, table_offset(sequence))
             .map_err(|cause| RingError::io("read", &self.path, cause))?;
         bytes::read_table(&table, sequence)
@@ -226,9 +229,9 @@ impl RulesFile {
     /// # Errors
     /// When the file cannot be locked.
     pub fn try_lock(&self) -> Result<Option<RulesLock<'_>>, RingError> {
-        let locked =
-            sys::lock_for_opener(&self.file).map_err(|cause| RingError::io("lock", &self.path, cause))?;
-        Ok(locked.then_some(RulesLock { rules: self }))
+        let file = self.file.opened(&self.path)?;
+        let locked = sys::lock_for_opener(&file).map_err(|cause| RingError::io("lock", &self.path, cause))?;
+        Ok(locked.then_some(RulesLock { rules: self, file }))
     }
 }
 
@@ -236,6 +239,7 @@ impl RulesFile {
 #[derive(Debug)]
 pub struct RulesLock<'a> {
     rules: &'a RulesFile,
+    file: Opened<'a>,
 }
 
 impl RulesLock<'_> {
@@ -251,8 +255,7 @@ impl RulesLock<'_> {
             next = 2;
         }
         let table = bytes::write_table(rules, next)?;
-        self.rules
-            .file
+        self.file
             .write_all_at(&table, table_offset(next))
             .map_err(|cause| RingError::io("write", &self.rules.path, cause))?;
         // SYNC(rules): the table is written, and is that of the new number.
@@ -267,7 +270,7 @@ impl RulesLock<'_> {
 impl Drop for RulesLock<'_> {
     fn drop(&mut self) {
         // It cannot fail for a lock that is held.
-        let _ = self.rules.file.unlock();
+        let _ = self.file.unlock();
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum SessionMemory {
         /// Socket of the agent, for messages.
         path: PathBuf,
         /// Memory files of the session without its rings.
-        files: MemoryFiles,
+        files: Box<MemoryFiles>,
         /// Files of the rings that were shown with them.
         rings: Vec<File>,
     },

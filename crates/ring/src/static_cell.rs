@@ -4,6 +4,47 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+/// A value that is never freed, in a chain with all others: a checker of leaks finds them by it.
+#[repr(C)]
+struct Kept<T> {
+    next: *mut (),
+    value: T,
+}
+
+/// The newest of them.
+static KEPT: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+impl<T: Send + Sync + 'static> Kept<T> {
+    fn new(value: T) -> *mut Self {
+        let next = core::ptr::null_mut();
+        Box::into_raw(Box::new(Self { next, value }))
+    }
+
+    /// Puts it into the chain, which nobody follows but a checker.
+    ///
+    /// # Safety
+    /// What `new` gave, once, and never freed.
+    unsafe fn keep(kept: *mut Self) -> &'static T {
+        // Relaxed: the chain is never read.
+        let mut first = KEPT.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller's; no other thread uses this field.
+            unsafe { (*kept).next = first };
+            match KEPT.compare_exchange_weak(first, kept.cast(), Ordering::Relaxed, Ordering::Relaxed) {
+                // SAFETY: the caller's: it is never freed, and its value is not changed.
+                Ok(_) => return unsafe { &(*kept).value },
+                Err(other) => first = other,
+            }
+        }
+    }
+}
+
+/// Keeps a value until the program ends. A checker of leaks sees that it is meant.
+pub(crate) fn keep<T: Send + Sync + 'static>(value: T) -> &'static T {
+    // SAFETY: it is new.
+    unsafe { Kept::keep(Kept::new(value)) }
+}
+
 /// A pointer to a leaked value, or to none.
 ///
 /// ```
@@ -39,16 +80,18 @@ impl<T: Send + Sync + 'static> StaticCell<T> {
         if let Some(value) = self.value() {
             return value;
         }
-        let made = Box::into_raw(Box::new(make()));
+        let made = Kept::new(make());
+        // SAFETY: the address of a field of a box.
+        let value = unsafe { &raw mut (*made).value };
         // SYNC(leaked)
         let exchanged =
             self.0
-                .compare_exchange(core::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
+                .compare_exchange(core::ptr::null_mut(), value, Ordering::AcqRel, Ordering::Acquire);
         match exchanged {
-            // SAFETY: the box was leaked with this exchange.
-            Ok(_) => unsafe { &*made },
+            // SAFETY: it is new, and published with this exchange.
+            Ok(_) => unsafe { Kept::keep(made) },
             Err(other) => {
-                // SAFETY: `made` came from a box and was not published; `other` is the address of a leaked box.
+                // SAFETY: `made` came from a box and was not published; `other` is the address of a value that is kept.
                 unsafe {
                     drop(Box::from_raw(made));
                     &*other
@@ -60,7 +103,8 @@ impl<T: Send + Sync + 'static> StaticCell<T> {
     /// Replaces the value. The old one stays in memory.
     pub fn set(&self, value: T) {
         // SYNC(leaked)
-        self.0.store(Box::into_raw(Box::new(value)), Ordering::Release);
+        self.0
+            .store(core::ptr::from_ref(keep(value)).cast_mut(), Ordering::Release);
     }
 
     /// From now on there is no value. The old one stays in memory.

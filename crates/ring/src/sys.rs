@@ -3,11 +3,15 @@
 
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(loom)))]
 use rustix::thread::futex;
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::{File, TryLockError};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// The system's code for a process that is not there.
+pub(crate) const NO_SUCH_PROCESS: i32 = libc::ESRCH;
 
 /// Memory mapped twice in a row, or once; unmapped when dropped.
 #[derive(Debug)]
@@ -72,6 +76,46 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// A mapping of nothing.
+    pub(crate) const fn empty() -> Self {
+        Self {
+            base: core::ptr::null_mut(),
+            mapped_bytes: 0,
+        }
+    }
+
+    /// Replaces the mapping by zeros of this process's own, at the same addresses; `false` where that fails, and then
+    /// nothing has changed. One system call, allowed in signal handlers.
+    pub(crate) fn make_private(&self) -> bool {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED | NORESERVE;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the range is that of this mapping, which stays mapped; whoever reads it has to take zeros, as from any
+        // shared memory.
+        let base = unsafe { libc::mmap(self.base.cast(), self.mapped_bytes, access, flags, -1, 0) };
+        base != libc::MAP_FAILED
+    }
+
+    /// Has the system find memory for a part of the mapping, without a descriptor of its file. Fails where there is no room,
+    /// and on systems that do not know the call.
+    pub(crate) fn populate(&self, offset: usize, bytes: usize) -> io::Result<()> {
+        assert!(
+            offset <= self.mapped_bytes && bytes <= self.mapped_bytes - offset,
+            "a part of the mapping"
+        );
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        {
+            // SAFETY: the part lies inside of the mapping, and the call changes no byte of it.
+            let code =
+                unsafe { libc::madvise(self.base.add(offset).cast(), bytes, libc::MADV_POPULATE_WRITE) };
+            match code {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Memory of the interpreter's own, which maps no files.
     #[cfg(miri)]
     pub(crate) fn interpreted(bytes: usize) -> Self {
@@ -94,6 +138,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.mapped_bytes == 0 {
+            return;
+        }
         // SAFETY: `base` and `mapped_bytes` are what `mmap` gave, and no thread can reach the mapping after its owner.
         unsafe { libc::munmap(self.base.cast(), self.mapped_bytes) };
     }
@@ -131,6 +178,7 @@ unsafe fn map(at: *mut u8, bytes: usize, fd: RawFd, offset: u64, flags: libc::c_
 
 /// Grows the file to `bytes` with the blocks reserved, so that no later touch can fail with SIGBUS.
 pub(crate) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
+    check_size_limit(bytes)?;
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     {
         // SAFETY: plain system call on a descriptor that `file` keeps open.
@@ -151,9 +199,111 @@ pub(crate) fn reserve(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     {
         let _ = from;
         match file.metadata()?.len() < bytes {
-            true => file.set_len(bytes),
+            true => set_size(file, bytes),
             false => Ok(()),
         }
+    }
+}
+
+/// Fails with EFBIG where the process's limit of file sizes does not allow a file of this size. The kernel would end the
+/// process with SIGXFSZ, in the thread that asks, which is often one of the program.
+pub(crate) fn check_size_limit(bytes: u64) -> io::Result<()> {
+    match bytes <= size_limit() {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+    }
+}
+
+/// Bytes that a file of this process may have.
+pub(crate) fn size_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the limit is plain numbers, which the call fills in. Where it fails, there is no limit.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    match limit.rlim_cur {
+        libc::RLIM_INFINITY => u64::MAX,
+        // On FreeBSD the number is signed.
+        #[allow(clippy::useless_conversion)]
+        bytes => u64::try_from(bytes).unwrap_or(u64::MAX),
+    }
+}
+
+/// Sets the size of a file, within the process's limit.
+pub(crate) fn set_size(file: &File, bytes: u64) -> io::Result<()> {
+    check_size_limit(bytes)?;
+    file.set_len(bytes)
+}
+
+/// Bytes of a file system in all, and those that are free for the process's user.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the types differ between systems"
+)]
+fn bytes_of(found: &libc::statvfs) -> [u64; 2] {
+    [found.f_blocks, found.f_bavail].map(|blocks| (blocks as u64).saturating_mul(found.f_frsize as u64))
+}
+
+/// Bytes of the file system of a path, as it was made; `None` where it does not say.
+pub(crate) fn file_system_bytes(path: &std::path::Path) -> Option<u64> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero, and the structure is read only where the call has filled it.
+    let found = unsafe {
+        match libc::statvfs(path.as_ptr(), found.as_mut_ptr()) {
+            0 => found.assume_init(),
+            _ => return None,
+        }
+    };
+    Some(bytes_of(&found)[0]).filter(|bytes| *bytes > 0)
+}
+
+/// Fails with ENOSPC where a file system would have less than the margin, or a quarter of its size, beside so many bytes.
+pub(crate) fn leaves_room(file: &File, bytes: u64, margin: u64) -> io::Result<()> {
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the descriptor is open, and the structure is read only where the call has filled it.
+    let found = unsafe {
+        match libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) {
+            0 => found.assume_init(),
+            _ => return Err(io::Error::last_os_error()),
+        }
+    };
+    let [total, free] = bytes_of(&found);
+    match total == 0 || free >= bytes.saturating_add(margin.min(total / 4)) {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+    }
+}
+
+/// Makes a new file for its owner alone, through no link. Allocates nothing on the heap.
+pub(crate) fn open_new(path: &CStr) -> io::Result<File> {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a zero; the descriptor is new, and nobody else's.
+    unsafe {
+        match libc::open(path.as_ptr(), flags, 0o600) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(File::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+/// Gives a file another name. Allocates nothing on the heap.
+pub(crate) fn rename(from: &CStr, to: &CStr) -> io::Result<()> {
+    // SAFETY: both paths end with a zero.
+    match unsafe { libc::rename(from.as_ptr(), to.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Removes a name. Allocates nothing on the heap.
+pub(crate) fn unlink(path: &CStr) -> io::Result<()> {
+    // SAFETY: the path ends with a zero.
+    match unsafe { libc::unlink(path.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -195,7 +345,7 @@ pub(crate) fn shared_object(name: &str, bytes: u64) -> io::Result<File> {
     unsafe { libc::shm_unlink(name.as_ptr()) };
     // SAFETY: `fd` is a fresh descriptor without another owner.
     let file = unsafe { File::from_raw_fd(fd) };
-    file.set_len(bytes)?;
+    set_size(&file, bytes)?;
     Ok(file)
 }
 
@@ -253,6 +403,28 @@ pub(crate) fn thread_id() -> u64 {
     }
 }
 
+/// The calling thread's `errno`, which a signal handler leaves as it found it.
+pub(crate) fn errno() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Puts the calling thread's `errno` back.
+pub(crate) fn set_errno(code: i32) {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the address is that of a number of the calling thread.
+    unsafe {
+        *libc::__errno_location() = code;
+    }
+    #[cfg(target_os = "android")]
+    // SAFETY: as above.
+    unsafe {
+        *libc::__errno() = code;
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    // No handler of ours calls it.
+    let _ = code;
+}
+
 /// Closes all descriptors but the standard ones. For a program that has just begun and has opened none: they are what
 /// its parent has left open by oversight.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -265,7 +437,7 @@ pub fn close_inherited() {
 /// Takes descriptors that the parent process has passed, from a number on, as service managers do. They are closed
 /// on `exec` from then on. To be called once for each, in a program that has just begun; what is not open ends the list.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub fn inherited_descriptors(first: i32, count: usize) -> Vec<OwnedFd> {
+pub fn inherited_descriptors(first: i32, count: usize) -> Vec<std::os::fd::OwnedFd> {
     let mut descriptors = Vec::new();
     for number in (first..).take(count) {
         // SAFETY: takes a number and no pointers; one that is not open is an error.
@@ -273,15 +445,9 @@ pub fn inherited_descriptors(first: i32, count: usize) -> Vec<OwnedFd> {
             break;
         }
         // SAFETY: it is open, as the call above says, and nothing of this program owns it yet, as its caller promises.
-        descriptors.push(unsafe { OwnedFd::from_raw_fd(number) });
+        descriptors.push(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) });
     }
     descriptors
-}
-
-/// The calling user.
-pub fn user_id() -> u32 {
-    // SAFETY: has no arguments and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 /// Nanoseconds of a system clock.

@@ -16,8 +16,13 @@ pub trait AgentConnection: Send + Sync + core::fmt::Debug {
     /// Wakes the agent's drain.
     fn wake_drain(&self);
 
-    /// Asks for so many rings, unless that was done and is not answered.
+    /// Asks for so many rings of the largest size, unless that was done and is not answered.
     fn request_rings(&self, count: u32);
+
+    /// As [`AgentConnection::request_rings`], for rings of 64 KiB.
+    fn request_small_rings(&self, count: u32) {
+        self.request_rings(count);
+    }
 
     /// Returns whether the agent is there, as far as is known.
     fn is_connected(&self) -> bool;

@@ -18,6 +18,7 @@ fn session(name: &str) -> (SessionWriter, PathBuf) {
         sink_count: 1,
         buffers_per_sink: 1,
         buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 0,
     };
     (SessionWriter::create(&options).unwrap().0, dir)

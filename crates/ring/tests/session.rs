@@ -16,6 +16,7 @@ fn options(name: &str) -> (SessionOptions, PathBuf) {
         sink_count: 1,
         buffers_per_sink: 2,
         buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 0,
     };
     (options, dir)
@@ -238,24 +239,24 @@ fn only_published_epochs_count_after_a_kill() {
     buffer.start_filling(1);
     buffer.space()[..6].copy_from_slice(b"first\n");
     buffer.grow(6, 1);
-    buffers.note_fill(0, &buffer, 1);
+    buffers.note_fill(0, Some(&buffer), &SinkDrops::default(), 1);
     buffers.publish(1);
     buffer.space()[..7].copy_from_slice(b"second\n");
     buffer.grow(7, 1);
-    buffers.note_fill(0, &buffer, 2);
-    let (unwritten, empty) = buffers.adopt(0);
+    buffers.note_fill(0, Some(&buffer), &SinkDrops::default(), 2);
+    let (unwritten, empty) = buffers.adopt(0).expect("room");
     assert_eq!(unwritten.len(), 1);
     assert_eq!(unwritten[0].0.bytes(), b"first\n");
     assert_eq!(empty.len(), 1);
     // Adopting struck the note out; the drain makes it again.
-    buffers.note_fill(0, &buffer, 2);
+    buffers.note_fill(0, Some(&buffer), &SinkDrops::default(), 2);
     buffers.publish(2);
-    assert_eq!(buffers.adopt(0).0[0].0.bytes(), b"first\nsecond\n");
+    assert_eq!(buffers.adopt(0).expect("room").0[0].0.bytes(), b"first\nsecond\n");
     // A buffer that is filled again is not taken for its earlier filling.
     buffer.mark_ready();
     buffer.mark_written();
     buffer.start_filling(2);
-    assert_eq!(buffers.adopt(0).0.len(), 0);
+    assert_eq!(buffers.adopt(0).expect("room").0.len(), 0);
     assert_eq!(buffers.counts(0).written_records, 2);
     session.remove().unwrap();
     std::fs::remove_dir(dir).unwrap();

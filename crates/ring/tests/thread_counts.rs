@@ -29,6 +29,7 @@ fn shared() -> MutexGuard<'static, Shared> {
             sink_count: 1,
             buffers_per_sink: 1,
             buffer_bytes: BUFFER_BYTES_MIN,
+            sinks_at_start: 0,
             keep_bytes: 0,
         };
         let session = SessionWriter::create(&options).unwrap().0;

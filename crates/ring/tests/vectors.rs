@@ -7,7 +7,8 @@ use logdrive_ring::local::{self, Clock, Wrote};
 use logdrive_ring::rules::{Action, Rule, Selector};
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Calibration, CallsiteCounters, Consumer, DropReason, FileLocation, FullPolicy,
-    Producer, Ring, RingError, SessionOptions, SessionReader, SessionWriter, control, thread_counts,
+    Producer, Ring, RingError, SessionAccount, SessionOptions, SessionReader, SessionWriter, SinkDrops,
+    control, thread_counts,
 };
 use logdrive_testkit::{each_case, hex, number, vectors};
 use serde_json::Value as Json;
@@ -215,7 +216,7 @@ fn ring_vectors() {
         let (ring, file) = Ring::unnamed(1 << 16).unwrap();
         put_header(&file, 256, number(&case["consumed"]));
         for (cell, offset) in case["cells"].as_array().unwrap().iter().zip([272, 288]) {
-            put_header(&file, offset, number(&cell["epoch"]));
+            put_header(&file, offset, number(&cell["word"]));
             put_header(&file, offset + 8, number(&cell["position"]));
         }
         let consumer = Consumer::resume(Arc::new(ring), number(&case["epoch"]));
@@ -274,9 +275,19 @@ fn open_header(case: &Json) -> Result<Arc<Ring>, RingError> {
             .unwrap();
     }
     file.set_len(length).unwrap();
-    let (mut rings, mut broken) = SessionReader::open(session.path()).unwrap().rings();
+    let view = SessionReader::open(session.path()).unwrap();
+    let (mut rings, broken) = view.rings();
+    // An empty file is no ring, and no damage: it has the place of one that ended with its process.
+    let is_private = view.private_rings() == 1;
     std::fs::remove_dir_all(dir).unwrap();
-    rings.pop().ok_or_else(|| broken.remove(0))
+    let none = RingError::Damaged {
+        what: "ring header",
+        field: "file size",
+        found: 0,
+        expected: "more",
+    };
+    let mut broken = broken.into_iter().chain(is_private.then_some(none));
+    rings.pop().ok_or_else(|| broken.next().unwrap())
 }
 
 fn session_options(dir: &Path) -> SessionOptions {
@@ -288,6 +299,7 @@ fn session_options(dir: &Path) -> SessionOptions {
         sink_count: 2,
         buffers_per_sink: 1,
         buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 0,
     }
 }
@@ -386,12 +398,12 @@ fn the_ring_of_the_spec_is_the_ring_of_the_code() {
     };
     assert_eq!(
         (word(at("drained[0].epoch")), word(at("drained[0].position"))),
-        (3, 72)
+        (guarded(3, &[72]), 72)
     );
     consumer.note_drained(16, 4, 3);
     assert_eq!(
         (word(at("drained[1].epoch")), word(at("drained[1].position"))),
-        (4, 80)
+        (guarded(4, &[80]), 80)
     );
     assert_eq!(
         (word(at("magic")), word(at("capacity_bytes"))),
@@ -433,6 +445,7 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
         ("base_unix_ns", 3),
         ("ns_per_tick_q32", 4),
         ("calibration_sequence", 2),
+        ("calibration_checksum", checksum(&[2, 3, 4])),
     ] {
         put(&file, drawing.offset(field), value);
     }
@@ -455,6 +468,14 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
             .unwrap();
     }
     file.write_all_at(b"spec\0", drawing.offset("app")).unwrap();
+    let mut words = vec![0; 120 / 8];
+    for (index, word) in words.iter_mut().enumerate() {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, 8 * index as u64).unwrap();
+        *word = u64::from_le_bytes(bytes);
+    }
+    words.remove(drawing.offset("done") as usize / 8);
+    put(&file, drawing.offset("checksum"), checksum(&words));
     patched_fields(&SessionReader::open(&session.path().with_file_name("copy-1-0")).unwrap());
     let word = |field| {
         let mut word = [0; 4];
@@ -465,12 +486,52 @@ fn the_session_of_the_spec_is_the_session_of_the_code() {
         (word("ring_count"), word("callsite_count"), word("table_bytes")),
         (0, 2, 32)
     );
+    account(&session, &drawing);
     control_entries(&session);
     live_control(&session);
     table_of_rules(&session);
     output_buffers(&session);
     session.remove().unwrap();
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// The checksum of words, as the spec says it.
+fn checksum(words: &[u64]) -> u64 {
+    words
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        })
+}
+
+/// A number with the check of itself and of other words above it.
+fn guarded(number: u64, words: &[u64]) -> u64 {
+    let sum = checksum(&[&[number], words].concat());
+    number | (sum ^ sum >> 16 ^ sum >> 32 ^ sum >> 48) << 48
+}
+
+/// The account of the session: in a cell, then in the words that need no epoch.
+fn account(session: &SessionWriter, drawing: &Drawing) {
+    let account = SessionAccount {
+        drained: 70,
+        left_out: 71,
+        told_of_rings: core::array::from_fn(|reason| 72 + reason as u64),
+        told_without_ring: core::array::from_fn(|reason| 80 + reason as u64),
+    };
+    session.header().note_account(account, 3, 2);
+    let word = |at: u64| number_at(&std::fs::read(session.path().join("session")).unwrap(), at, 8);
+    let at = |field| word(drawing.offset(field));
+    let numbers: Vec<u64> = [70, 71].into_iter().chain(72..88).collect();
+    assert_eq!(at("account[0].epoch"), guarded(3, &numbers));
+    assert_eq!((at("account[0].drained"), at("account[0].left_out")), (70, 71));
+    assert_eq!(at("account[0].told_of_rings"), 72);
+    assert_eq!(at("account[0].told_without_ring"), 80);
+    assert_eq!(session.header().account(2), SessionAccount::default());
+    assert_eq!(session.header().settle_account(3), account);
+    assert_eq!((at("account[0].epoch"), at("account_base")), (0, 70));
+    assert_eq!(word(drawing.offset("account_base") + 17 * 8), 87);
+    assert_eq!(session.header().account(0), account);
 }
 
 /// Checks that the code reads each number from the place where the test has put it.
@@ -609,7 +670,14 @@ fn output_buffers(session: &SessionWriter) {
     buffer.start_filling(9);
     buffer.space()[..3].copy_from_slice(b"ab\n");
     buffer.grow(3, 2);
-    buffers.note_fill(1, &buffer, 4);
+    let drops = SinkDrops {
+        by_reason: [31, 0, 33, 0, 0, 0, 0, 34],
+        unreported: 35,
+        unreported_calls: 36,
+        unreported_unix_ns: [37, 38],
+        unreported_cause: 39,
+    };
+    buffers.note_fill(1, Some(&buffer), &drops, 4);
     buffers.publish(4);
     buffer.mark_ready();
     buffer.mark_writing(FileLocation {
@@ -617,13 +685,12 @@ fn output_buffers(session: &SessionWriter) {
         ino: 22,
         offset: 23,
     });
-    buffers.count_dropped(1, 0, 31);
     buffers.note_error(1, 32);
     let bytes = std::fs::read(session.path().join("drain")).unwrap();
     let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
     let half = |at: u64| u32::from_le_bytes(bytes[at as usize..at as usize + 4].try_into().unwrap());
     let header = Drawing::of("session.md", "Header:");
-    assert_eq!(word(header.offset("magic")), u64::from_le_bytes(*b"LDDRAIN\x01"));
+    assert_eq!(word(header.offset("magic")), u64::from_le_bytes(*b"LDDRAIN\x03"));
     assert_eq!(
         (
             half(header.offset("sink_count")),
@@ -639,20 +706,18 @@ fn output_buffers(session: &SessionWriter) {
         ),
         (7, 0)
     );
-    assert_eq!(word(header.offset("epoch")), 4);
+    assert_eq!(word(header.offset("epoch")), guarded(4, &[]));
+    copied_header(&bytes, &header);
     let sink = Drawing::of("session.md", "Sink `s`");
-    sink.assert_whole(256);
-    let of_sink = |field| word(4096 + 256 + sink.offset(field));
-    assert_eq!((of_sink("fill[0].epoch"), of_sink("fill[0].length")), (4, 3));
-    assert_eq!((of_sink("fill[0].records"), of_sink("fill[0].sequence")), (2, 9));
-    assert_eq!(
-        (of_sink("dropped"), of_sink("errors"), of_sink("last_error")),
-        (31, 1, 32)
-    );
+    sink.assert_whole(512);
+    let of_sink = |field: &str| word(4096 + 512 + sink.offset(field));
+    sink_words(of_sink);
+    let of_dropped = |reason: u64| word(4096 + 512 + sink.offset("fill[0].dropped") + 8 * reason);
+    assert_eq!([0, 2, 7].map(of_dropped), [31, 33, 34]);
     let descriptor = Drawing::of("session.md", "Descriptor of buffer");
     descriptor.assert_whole(64);
-    let of_buffer = |field| word(8192 + 64 + descriptor.offset(field));
-    assert_eq!((half(8192 + 64), half(8192 + 64 + 4)), (3, 1));
+    let of_buffer = |field| word(12_288 + 64 + descriptor.offset(field));
+    assert_eq!((half(12_288 + 64), half(12_288 + 64 + 4)), (3, 1));
     assert_eq!((descriptor.offset("state"), descriptor.offset("sink")), (0, 4));
     assert_eq!(
         (of_buffer("sequence"), of_buffer("length"), of_buffer("records")),
@@ -662,15 +727,69 @@ fn output_buffers(session: &SessionWriter) {
         (of_buffer("dev"), of_buffer("ino"), of_buffer("offset")),
         (21, 22, 23)
     );
-    assert_eq!(&bytes[24_576..24_583], b"[sink]\n");
-    let at = 57_344 + BUFFER_BYTES_MIN;
+    assert_eq!(of_buffer("checksum"), checksum(&[3, 9, 3, 2, 21, 22, 23]));
+    assert_eq!(&bytes[28_672..28_679], b"[sink]\n");
+    let at = 65_536 + BUFFER_BYTES_MIN;
     assert_eq!(&bytes[at..at + 3], b"ab\n");
     buffer.mark_written();
+    written_buffer(session, &sink);
+    replaced_config(session, &header);
+}
+
+/// The words of the sink in their places.
+fn sink_words(of_sink: impl Fn(&str) -> u64) {
+    assert_eq!(
+        (of_sink("fill[0].epoch"), of_sink("fill[0].length")),
+        (
+            guarded(4, &[3, 2, 9, 31, 0, 33, 0, 0, 0, 0, 34, 35, 36, 37, 38, 39]),
+            3
+        )
+    );
+    assert_eq!(of_sink("mark"), checksum(&[1]));
+    assert_eq!((of_sink("fill[0].records"), of_sink("fill[0].sequence")), (2, 9));
+    assert_eq!(
+        (of_sink("fill[0].unreported"), of_sink("fill[0].unreported_calls")),
+        (35, 36)
+    );
+    assert_eq!((of_sink("fill[0].since"), of_sink("fill[0].until")), (37, 38));
+    assert_eq!(of_sink("fill[0].cause"), 39);
+    assert_eq!((of_sink("errors"), of_sink("last_error")), (1, 32));
+}
+
+/// The words of a sink whose buffer was written.
+fn written_buffer(session: &SessionWriter, sink: &Drawing) {
     let bytes = std::fs::read(session.path().join("drain")).unwrap();
     let word = |at: u64| u64::from_le_bytes(bytes[at as usize..at as usize + 8].try_into().unwrap());
-    let of_sink = |field| word(4096 + 256 + sink.offset(field));
-    assert_eq!((of_sink("written_records"), of_sink("written_bytes")), (2, 3));
-    replaced_config(session, &header);
+    let of_sink = |field: &str| word(4096 + 512 + sink.offset(field));
+    assert_eq!(
+        (of_sink("settled[0].epoch"), of_sink("settled[0].sequence")),
+        (guarded(1, &[9, 2, 3, 0]), 9)
+    );
+    assert_eq!(
+        (
+            of_sink("settled[0].written_records"),
+            of_sink("settled[0].written_bytes")
+        ),
+        (2, 3)
+    );
+    assert_eq!(of_sink("settled[0].gone"), 0);
+}
+
+/// The copy of the header on a page of its own.
+fn copied_header(bytes: &[u8], header: &Drawing) {
+    let word = |at: u64| number_at(bytes, at, 8);
+    let counts = 2 | 2 << 32;
+    let sizes = checksum(&[word(0), counts, BUFFER_BYTES_MIN as u64]);
+    assert_eq!(word(header.offset("checksum")), sizes);
+    let copy = Drawing::of("session.md", "Copy of the header");
+    copy.assert_whole(4096);
+    let of_copy = |field| word(61_440 + copy.offset(field));
+    assert_eq!((of_copy("magic"), of_copy("checksum")), (word(0), sizes));
+    assert_eq!((of_copy("sink_count"), of_copy("config_bytes")), (counts, 7));
+    assert_eq!(
+        (of_copy("buffer_bytes"), of_copy("epoch")),
+        (BUFFER_BYTES_MIN as u64, guarded(4, &[]))
+    );
 }
 
 /// A text that is replaced lies behind the one before.
@@ -681,6 +800,6 @@ fn replaced_config(session: &SessionWriter, header: &Drawing) {
         .expect("room");
     let bytes = std::fs::read(session.path().join("drain")).unwrap();
     let of_header = |field| number_at(&bytes, header.offset(field), 4);
-    assert_eq!((of_header("config_bytes"), of_header("config_start")), (14, 7));
-    assert_eq!(&bytes[24_576 + 7..24_576 + 21], b"[sink]\n[sink]\n");
+    assert_eq!((of_header("config_bytes"), of_header("config_start")), (14, 15));
+    assert_eq!(&bytes[28_672 + 15..28_672 + 29], b"[sink]\n[sink]\n");
 }

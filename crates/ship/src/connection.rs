@@ -76,6 +76,14 @@ impl std::fmt::Debug for Connection {
     }
 }
 
+/// Connects as [`Connection::open`] does, in a program that may close descriptors that are not its own: each use of a socket
+/// checks that the program has not closed it, and has no file of its own under the same number.
+pub(crate) fn open_guarded(address: &Address, options: &Options) -> Result<Connection, TransportError> {
+    let mut link = open_link(address, options)?;
+    link.guard();
+    Ok(Connection::on(link, address.to_string(), options))
+}
+
 impl Connection {
     /// Connects, without a word.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {

@@ -125,6 +125,9 @@ pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 /// Bytes of a spool in all, unless configured otherwise.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
 
+/// Spools beside one that another process has: so many of processes with one number, which containers may have.
+pub const SPOOLS_BESIDE_MAX: u32 = 64;
+
 /// Sessions whose spools are read: each start of a program that could not send makes one.
 pub const SPOOL_SESSIONS_MAX: usize = 4096;
 

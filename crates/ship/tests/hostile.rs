@@ -660,6 +660,24 @@ fn a_hello_that_comes_slowly_in_shared_memory_is_late() {
 }
 
 #[test]
+fn a_frame_that_comes_slowly_in_shared_memory_is_late() {
+    let (mut servers, host) = (Servers::with_keys(), Arc::<Host>::default());
+    servers.server_options.timeouts.idle = Duration::from_millis(300);
+    let server = start(&servers, "shm", &host);
+    let (_channel, mut writer, reader) = raw_rings(&servers.path("shm"));
+    assert!(writer.push(&[&hello()], &|| true));
+    let mut bytes = Vec::new();
+    Header::new(Kind::Request, 1).put(&[&[7; 64 << 10]], true, &mut bytes);
+    // Each piece comes long before the peer would be idle, and all of them long after.
+    let mut pieces = bytes.chunks(8);
+    wait_for("the end of the connection", || {
+        let _taken = writer.push(&[pieces.next().expect("time left")], &|| false);
+        (server.stats().ended_for(Reason::Idle) > 0).then_some(())
+    });
+    assert_eq!(goodbye_in(&reader), Reason::Idle);
+}
+
+#[test]
 fn a_server_that_stops_does_not_wait_for_rings() {
     let (servers, host) = (Servers::with_keys(), Arc::<Host>::default());
     let server = start(&servers, "shm", &host);

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod namespaces;
 mod process;
 mod random;
 #[cfg(feature = "servers")]
@@ -10,7 +11,8 @@ mod servers;
 mod vectors;
 mod wait;
 
-pub use process::{Process, end_of_input, report, role, this_test, wait_for_input};
+pub use namespaces::in_namespaces;
+pub use process::{Process, end_of_input, report, role, this_test, this_test_as, wait_for_input};
 pub use random::Random;
 #[cfg(feature = "servers")]
 pub use servers::Servers;

@@ -50,6 +50,13 @@ pub fn this_test(test: &str) -> Command {
     command
 }
 
+/// Returns a command that starts this test program again with one of its tests, in a [`role`].
+pub fn this_test_as(test: &str, role: &str) -> Command {
+    let mut command = this_test(test);
+    command.env(ROLE, role);
+    command
+}
+
 /// A child process, as a rule with pipes to its standard input and output. It is killed when it is dropped.
 ///
 /// ```
@@ -83,7 +90,7 @@ impl Process {
     /// Starts a test of this program again, in a [`role`].
     #[track_caller]
     pub fn in_role(test: &str, role: &str) -> Self {
-        Self::spawn(this_test(test).env(ROLE, role))
+        Self::spawn(&mut this_test_as(test, role))
     }
 
     /// Returns the number of the process.

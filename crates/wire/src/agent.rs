@@ -48,6 +48,11 @@ pub enum Message {
         /// Number of rings, 1 to 16.
         count: u32,
     },
+    /// A process asks for rings of 64 KiB.
+    SmallRings {
+        /// Number of rings, 1 to 16.
+        count: u32,
+    },
     /// Rings, as descriptors.
     Rings {
         /// The number of the first.
@@ -328,6 +333,7 @@ impl Message {
             Self::Welcome(_) => "welcome",
             Self::Refused(_) => "refused",
             Self::MoreRings { .. } => "more_rings",
+            Self::SmallRings { .. } => "small_rings",
             Self::Rings { .. } => "rings",
             Self::Adopt(_) => "adopt",
             Self::WelcomeBack { .. } => "welcome_back",
@@ -357,6 +363,7 @@ impl Message {
             Self::Welcome(_) => 2,
             Self::Refused(_) => 3,
             Self::MoreRings { .. } => 4,
+            Self::SmallRings { .. } => 15,
             Self::Rings { .. } => 5,
             Self::Adopt(_) => 6,
             Self::WelcomeBack { .. } => 7,
@@ -425,7 +432,9 @@ impl Message {
                 out.text(&refused.reason, "reason", AGENT_TEXT_BYTES_MAX)?;
                 out.text(&refused.advice, "advice", AGENT_TEXT_BYTES_MAX)?;
             }
-            Self::MoreRings { count } => out.u32(at_most("rings", *count, AGENT_RINGS_MAX)?),
+            Self::MoreRings { count } | Self::SmallRings { count } => {
+                out.u32(at_most("rings", *count, AGENT_RINGS_MAX)?)
+            }
             Self::Rings { first, count, reason } => {
                 out.u32(*first);
                 out.u32(at_most("rings", *count, AGENT_RINGS_MAX)?);
@@ -557,6 +566,9 @@ impl Message {
                 advice: text(cursor, "advice", AGENT_TEXT_BYTES_MAX)?,
             }),
             4 => Self::MoreRings {
+                count: at_most("rings", cursor.u32()?, AGENT_RINGS_MAX)?,
+            },
+            15 => Self::SmallRings {
                 count: at_most("rings", cursor.u32()?, AGENT_RINGS_MAX)?,
             },
             5 => Self::Rings {

@@ -83,6 +83,9 @@ fn described(kind: &str, fields: &Json) -> Message {
         "more_rings" => Message::MoreRings {
             count: short(f("count")),
         },
+        "small_rings" => Message::SmallRings {
+            count: short(f("count")),
+        },
         "rings" => Message::Rings {
             first: short(f("first")),
             count: short(f("count")),

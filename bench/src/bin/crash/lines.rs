@@ -2,6 +2,7 @@
 //! that each thread makes of what it has logged.
 
 use crate::Error;
+use logdrive_bench::told_drops::ToldDrops;
 use logdrive_ring::SessionReader;
 use logdrive_testkit::Random;
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ pub(crate) struct Lines {
     next: BTreeMap<(u64, u64), u64>,
     /// Lines that were checked so far.
     pub(crate) checked: u64,
+    /// Whether numbers may be missing, because the log tells of drops.
+    has_drops: bool,
+    told: ToldDrops,
 }
 
 impl Lines {
@@ -46,16 +50,45 @@ impl Lines {
             return Err("a torn line".to_owned());
         }
         let next = self.next.entry((program, thread)).or_default();
-        if count != *next {
+        if count != *next && !(self.has_drops && count > *next) {
             return Err(match *next {
                 u64::MAX => "a line after the program's end".to_owned(),
                 next if count < next => format!("a line that stands twice, {next} is next"),
                 next => format!("lines are lost before this one, {next} is next"),
             });
         }
-        *next += 1;
+        *next = count + 1;
         self.checked += 1;
         Ok(())
+    }
+
+    /// Lets numbers be missing from now on; [`Lines::explain`] then counts them.
+    pub(crate) fn allow_drops(&mut self) {
+        self.has_drops = true;
+    }
+
+    /// Takes a line of the drain.
+    pub(crate) fn take_notice(&mut self, notice: &str) {
+        self.told.take(notice);
+    }
+
+    /// Drops that the log tells.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.sum()
+    }
+
+    /// Compares calls with lines and drops that the log tells. As many calls as there were threads may have been in the
+    /// middle of being counted.
+    pub(crate) fn explain(&self, calls: u64, threads: u64) -> Result<(), String> {
+        let explained = self.checked + self.told();
+        match explained.abs_diff(calls) <= threads {
+            true => Ok(()),
+            false => Err(format!(
+                "{calls} calls, but {} lines and {} drops that the log tells",
+                self.checked,
+                self.told()
+            )),
+        }
     }
 
     /// The number of lines of a thread; they are forgotten, and none may follow.
@@ -63,18 +96,28 @@ impl Lines {
         self.next.insert((program, thread), u64::MAX).unwrap_or(0)
     }
 
-    /// Compares the lines of a program that was killed with what its rings counted as committed and what its threads had
-    /// noted; returns how many there are.
+    /// Compares the lines of a program that was killed with what its rings counted as committed, together, because a thread
+    /// leaves a ring that is full for a larger one, and with what its threads had noted; returns how many there are.
     pub(crate) fn compare(&mut self, program: u64, rings: &[u64], noted: &[u64]) -> Result<u64, Error> {
+        let all = self.compare_notes(program, noted, u64::MAX)?;
+        let counted: u64 = rings.iter().sum();
+        // The count follows the commit, so a kill in between leaves it one short for each thread.
+        if all < counted || all > counted + noted.len() as u64 {
+            return Err(format!("program {program}: {all} lines, {counted} counted in the rings").into());
+        }
+        Ok(all)
+    }
+
+    /// Compares the lines of a program that was killed with what its threads had noted, each of them some lines ago at
+    /// most; returns how many there are.
+    pub(crate) fn compare_notes(&mut self, program: u64, noted: &[u64], most: u64) -> Result<u64, Error> {
         let mut all = 0;
-        for (thread, (&counted, &noted)) in (0..).zip(rings.iter().zip(noted)) {
+        for (thread, &noted) in (0..).zip(noted) {
             let found = self.take(program, thread);
-            // The count follows the commit, so a kill in between leaves it one short.
-            if found < counted || found > counted + 1 || found < noted {
-                return Err(format!(
-                    "program {program}, thread {thread}: {found} lines, {counted} counted in the ring, {noted} noted"
-                )
-                .into());
+            if found < noted || found - noted > most {
+                return Err(
+                    format!("program {program}, thread {thread}: {found} lines, {noted} noted").into(),
+                );
             }
             all += found;
         }
@@ -90,8 +133,8 @@ pub(crate) fn committed<const THREADS: usize>(session: &SessionReader) -> Result
     }
     Ok(std::array::from_fn(|thread| {
         let name = format!("t{thread}");
-        let ring = rings.iter().find(|ring| ring.thread_name() == name);
-        ring.map_or(0, |ring| ring.counts().records)
+        let own = rings.iter().filter(|ring| ring.thread_name() == name);
+        own.map(|ring| ring.counts().records).sum()
     }))
 }
 

@@ -3,19 +3,22 @@
 //! A child of several threads logs numbered lines; it dies of SIGKILL, SIGSEGV or abort at a random moment. Then its
 //! session is recovered, and the log must hold, for every thread, each number from 0 on exactly once and in order, in
 //! whole lines, at least as many as the thread's ring counted as committed and as the thread itself had noted before
-//! it died. `crash --cycles 1000 [--seed S] [--keep]`; a failure prints the seed of its cycle. With `--agent`, programs
-//! and the agent that has their sessions die in turn, see [`agent`].
+//! it died. `crash --cycles 1000 [--mode NAME] [--seed S] [--keep]`; a failure prints the seed of its cycle. Modes add
+//! rotation, more processes, chains of recoverers, drops, or the kernel's end of a process that takes too much memory,
+//! see [`mode`]. With `--agent`, programs and the agent that has their sessions die in turn, see [`agent`].
 #![forbid(unsafe_code)]
 
 mod agent;
 mod agent_log;
 mod lines;
+mod mode;
 
 use clap::Parser;
 use lines::{LineCounts, Lines, committed, log_line, mix};
-use logdrive::{File, Full, Layout};
-use logdrive_ring::{SessionReader, find_sessions};
+use logdrive::{File, Layout, Stats};
+use logdrive_ring::{SessionReader, find_sessions, is_gone};
 use logdrive_testkit::{Process, report};
+use mode::{End, MemoryGroup, Mode, Plan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -26,48 +29,19 @@ type Error = Box<dyn std::error::Error>;
 /// Threads of the child; more than the machine has cores, so that some are always stopped somewhere.
 const THREADS: usize = 4;
 
-/// Course of one cycle; all of it follows from the seed.
-struct Plan {
-    seed: u64,
-    end: End,
-    delay: Duration,
-    rotate_bytes: u64,
-    ring_bytes: usize,
-    recoverer_dies: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    Kill,
-    Segv,
-    Abort,
-}
-
-impl Plan {
-    fn of(seed: u64) -> Self {
-        let end = match mix(seed) % 4 {
-            0 => End::Segv,
-            1 => End::Abort,
-            _ => End::Kill,
-        };
-        Self {
-            seed,
-            end,
-            delay: Duration::from_micros(200 + mix(seed ^ 1) % 40_000),
-            rotate_bytes: 1 << if mix(seed ^ 2).is_multiple_of(3) { 20 } else { 40 },
-            ring_bytes: 1 << if mix(seed ^ 3).is_multiple_of(2) { 16 } else { 20 },
-            recoverer_dies: mix(seed ^ 4).is_multiple_of(4),
-        }
-    }
-}
-
 /// Kills programs that log, and checks that nothing they logged is lost.
 #[derive(clap::Parser)]
-#[command(about, after_help = "example: crash --agent --cycles 1000")]
+#[command(
+    about,
+    after_help = "examples: crash --cycles 10000\n          crash --mode chain --cycles 1000\n          crash --agent --cycles 1000"
+)]
 struct Arguments {
     /// Kill programs and the agent that has their sessions, in turn
     #[arg(long)]
     agent: bool,
+    /// Kind of programs and deaths, without an agent
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Mode::Plain, conflicts_with = "agent")]
+    mode: Mode,
     /// Number of kills
     #[arg(long, value_name = "N", default_value_t = 100)]
     cycles: u64,
@@ -101,7 +75,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     eprintln!("seed {seed}");
     match arguments.agent {
         true => agent::cycles_of(arguments.cycles, seed, arguments.keep),
-        false => cycles_of(arguments.cycles, seed, arguments.keep),
+        false => cycles_of(arguments, seed),
     }
 }
 
@@ -112,13 +86,31 @@ const PLAY: &str = "--play";
 fn take_role(words: &[String]) -> Result<(), Error> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["child", dir, seed] => child(Path::new(dir), seed.parse()?),
-        ["recover", session] => Ok(logdrive::recover(session.as_ref(), None).map(drop)?),
+        ["child", dir, mode, program, seed] => child(
+            Path::new(dir),
+            program.parse()?,
+            &Plan::of(Mode::named(mode)?, seed.parse()?),
+        ),
+        ["recover", session] => play_recoverer(session.as_ref()),
         ["agent", dir] => agent::play_agent(Path::new(dir)),
         ["keeper", socket] => Ok(logdrive_agent::keep(Path::new(socket))?),
         ["program", dir, number, seed] => agent::play_program(Path::new(dir), number.parse()?, seed.parse()?),
         _ => Err(format!("{words:?} is no role").into()),
     }
+}
+
+/// Recovers a session, and reports the number of its records.
+fn play_recoverer(session: &Path) -> Result<(), Error> {
+    let recovered = match logdrive::recover(session, None) {
+        // One before it lived long enough to finish.
+        Err(_) if is_gone(session) => return Ok(()),
+        recovered => recovered?,
+    };
+    if !recovered.damage.is_empty() {
+        return Err(format!("damage: {:?}", recovered.damage).into());
+    }
+    report(&recovered.records.to_string());
+    Ok(())
 }
 
 /// Starts this program in a role.
@@ -127,31 +119,36 @@ fn play(role: &str, words: &[&str]) -> Result<Process, Error> {
     Ok(Process::spawn(command.args([PLAY, role]).args(words)))
 }
 
+/// Notes of a program.
+fn notes_of(dir: &Path, program: u64) -> PathBuf {
+    dir.join(format!("notes-{program}"))
+}
+
 /// The program that dies.
-fn child(dir: &Path, seed: u64) -> Result<(), Error> {
-    let plan = Plan::of(seed);
+fn child(dir: &Path, program: u64, plan: &Plan) -> Result<(), Error> {
+    let file = File::new(dir.join(plan.log_name(program))).layout(Layout::pattern("{thread} {message}"));
     let guard = logdrive::builder("crash")
-        .file(
-            File::new(dir.join("crash.log"))
-                .layout(Layout::pattern("{thread} {message}"))
-                .rotate_bytes(plan.rotate_bytes),
-        )
+        .file(plan.of_file(file))
         .run_dir(dir.join("run"))
         .ring_bytes(plan.ring_bytes)
-        .full(Full::Block)
+        .full(plan.full())
         .note_signals(true)
+        // A program that dies of SIGSEGV or an abort leaves its session, too: the trial is of recovery.
+        .shutdown_timeout(Duration::ZERO)
         .use_env(false)
+        // One that starts last may find the first dead already: the sessions of all are the trial's.
+        .recover(false)
         .init()?;
-    let notes = LineCounts::open(&dir.join("notes"))?;
+    let notes = LineCounts::open(&notes_of(dir, program))?;
     std::thread::scope(|scope| -> Result<(), Error> {
         for thread in 0..THREADS as u64 {
             let notes = &notes;
             std::thread::Builder::new()
                 .name(format!("t{thread}"))
                 .spawn_scoped(scope, move || {
-                    let padding = "p".repeat((mix(seed ^ thread) % 200) as usize);
+                    let padding = "p".repeat((mix(plan.seed ^ thread) % 200) as usize);
                     for number in 0u64.. {
-                        log_line(0, thread, number, &padding);
+                        log_line(program, thread, number, &padding);
                         if number % 64 == 63 {
                             notes.note(thread, number + 1);
                         }
@@ -159,11 +156,17 @@ fn child(dir: &Path, seed: u64) -> Result<(), Error> {
                 })?;
         }
         report("ready");
-        if plan.end == End::Abort {
-            std::thread::sleep(plan.delay);
-            std::process::abort();
+        match plan.end {
+            End::Abort => {
+                std::thread::sleep(plan.delay);
+                std::process::abort();
+            }
+            End::Memory => {
+                std::thread::sleep(plan.delay);
+                mode::eat_memory()
+            }
+            End::Kill | End::Segv => Ok(()),
         }
-        Ok(())
     })?;
     drop(guard);
     Ok(())
@@ -173,22 +176,28 @@ fn child(dir: &Path, seed: u64) -> Result<(), Error> {
 struct Totals {
     lines: u64,
     recovered: u64,
+    dropped: u64,
     ends: BTreeMap<End, u64>,
     recoverers_killed: u64,
 }
 
-fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error> {
+fn cycles_of(arguments: &Arguments, seed: u64) -> Result<(), Error> {
+    let (cycles, mode, keep) = (arguments.cycles, arguments.mode, arguments.keep);
     let base = std::env::temp_dir().join(format!("logdrive-crash-{}", std::process::id()));
+    let _group = match mode {
+        Mode::Oom => Some(MemoryGroup::make()?),
+        _ => None,
+    };
     let started = Instant::now();
     let mut totals = Totals::default();
     for cycle in 0..cycles {
-        let plan = Plan::of(mix(seed).wrapping_add(cycle));
+        let plan = Plan::of(mode, mix(seed).wrapping_add(cycle));
         let dir = base.join(cycle.to_string());
         std::fs::create_dir_all(dir.join("run"))?;
         private(&dir.join("run"))?;
         if let Err(error) = cycle_of(&dir, &plan, &mut totals) {
             return Err(format!(
-                "cycle {cycle} of seed {seed} (plan {}, {:?}): {error}; its files are in {}",
+                "cycle {cycle} of seed {seed} (mode {mode:?}, plan {}, {:?}): {error}; its files are in {}",
                 plan.seed,
                 plan.end,
                 dir.display()
@@ -210,15 +219,18 @@ fn cycles_of(cycles: u64, seed: u64, keep: bool) -> Result<(), Error> {
     if !keep {
         std::fs::remove_dir_all(&base)?;
     }
+    let ended = |end| totals.ends.get(&end).unwrap_or(&0);
     println!(
-        "{cycles} cycles in {:.1?}, seed {seed}: {} SIGKILL, {} SIGSEGV, {} abort; {} lines, {} of them recovered; \
-         {} recoveries killed half-way and done again; 0 lost, 0 torn, 0 twice",
+        "{cycles} cycles in {:.1?}, seed {seed}: {} SIGKILL, {} SIGSEGV, {} abort, {} out of memory; {} lines, {} of them \
+         recovered, {} drops that the log tells; {} recoveries killed half-way and done again; 0 lost, 0 torn, 0 twice",
         started.elapsed(),
-        totals.ends.get(&End::Kill).unwrap_or(&0),
-        totals.ends.get(&End::Segv).unwrap_or(&0),
-        totals.ends.get(&End::Abort).unwrap_or(&0),
+        ended(End::Kill),
+        ended(End::Segv),
+        ended(End::Abort),
+        ended(End::Memory),
         totals.lines,
         totals.recovered,
+        totals.dropped,
         totals.recoverers_killed,
     );
     Ok(())
@@ -233,67 +245,107 @@ fn private(dir: &Path) -> Result<(), Error> {
 }
 
 fn cycle_of(dir: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
-    LineCounts::create::<THREADS>(&dir.join("notes"))?;
-    end(
-        play("child", &[&dir.to_string_lossy(), &plan.seed.to_string()])?,
-        plan,
-    )?;
-    *totals.ends.entry(plan.end).or_default() += 1;
+    let mut programs = BTreeMap::new();
+    let mut children = Vec::new();
+    for program in 0..plan.processes() {
+        LineCounts::create::<THREADS>(&notes_of(dir, program))?;
+        let words: [&str; 4] = [
+            &dir.to_string_lossy(),
+            plan.mode.name(),
+            &program.to_string(),
+            &plan.seed.to_string(),
+        ];
+        let child = play("child", &words)?;
+        programs.insert(child.pid(), program);
+        children.push(child);
+    }
+    end(&mut children, plan, dir)?;
+    *totals.ends.entry(plan.end).or_default() += children.len() as u64;
     let found = find_sessions(&dir.join("run"))?;
-    let [session] = found.as_slice() else {
-        return Err(format!("{} sessions, expected 1", found.len()).into());
-    };
-    if session.holder.is_some() {
-        return Err("the dead process's session looks alive".into());
+    if found.len() != children.len() {
+        return Err(format!("{} sessions, expected {}", found.len(), children.len()).into());
     }
-    let counted = committed::<THREADS>(&SessionReader::open(&session.path)?)?;
-    if plan.recoverer_dies {
-        kill_a_recoverer(&session.path, plan, totals)?;
-    }
-    // The session file is removed last: without it nothing is left to recover.
-    if session.path.join("session").exists() {
-        let recovered = logdrive::recover(&session.path, None)?;
-        totals.recovered += recovered.records;
-        if !recovered.damage.is_empty() {
-            return Err(format!("damage: {:?}", recovered.damage).into());
+    let mut counted = BTreeMap::new();
+    let mut calls = 0;
+    for session in &found {
+        if session.holder.is_some() {
+            return Err("the dead process's session looks alive".into());
         }
+        let view = SessionReader::open(&session.path)?;
+        let program = programs.get(&view.header().identity().pid);
+        counted.insert(
+            *program.ok_or("a session of a stranger")?,
+            committed::<THREADS>(&view)?,
+        );
+        let stats = Stats::of_view(&view);
+        calls += stats.committed + stats.dropped_calls();
+        recover(&session.path, plan, totals)?;
     }
-    let noted = LineCounts::read::<THREADS>(&dir.join("notes"))?;
-    totals.lines += check_log(dir)?.compare(0, &counted, &noted)?;
+    let mut lines = check_log(dir, plan)?;
+    if plan.mode == Mode::Drop {
+        totals.lines += lines.checked;
+        totals.dropped += lines.told();
+        return Ok(lines.explain(calls, (THREADS * children.len()) as u64)?);
+    }
+    for (program, counted) in counted {
+        let noted = LineCounts::read::<THREADS>(&notes_of(dir, program))?;
+        totals.lines += lines.compare(program, &counted, &noted)?;
+    }
     Ok(())
 }
 
-/// Waits until the child logs, lets it run for the plan's time, and makes it die.
-fn end(mut child: Process, plan: &Plan) -> Result<(), Error> {
-    child.expect("ready");
-    match plan.end {
-        End::Abort => {}
-        End::Kill => {
-            std::thread::sleep(plan.delay);
-            child.kill();
-        }
-        End::Segv => {
-            std::thread::sleep(plan.delay);
-            let pid = nix::unistd::Pid::from_raw(child.pid().cast_signed());
-            // The Rust runtime takes the first SIGSEGV for a fault that will come again by itself, so one that is sent
-            // has to be sent twice.
-            while child.try_wait().is_none() {
-                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV)?;
-                std::thread::sleep(Duration::from_millis(1));
+/// Kills some recoverers, as the plan says, and recovers what they have left.
+fn recover(session: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
+    for number in 0..plan.recoverers {
+        kill_a_recoverer(session, mix(plan.seed ^ 5 ^ number << 8), totals)?;
+    }
+    if is_gone(session) {
+        return Ok(());
+    }
+    // In a process of its own, so that no thread of it compresses or moves files while they are read.
+    let mut recoverer = play("recover", &[&session.to_string_lossy()])?;
+    let recovered = std::iter::from_fn(|| recoverer.next_line()).find_map(|line| line.parse().ok());
+    let status = recoverer.wait();
+    totals.recovered += recovered.unwrap_or(0u64);
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("the recovery ended with {status}").into()),
+    }
+}
+
+/// Waits until all children log, lets them run for the plan's time, and makes them die.
+fn end(children: &mut [Process], plan: &Plan, dir: &Path) -> Result<(), Error> {
+    for child in children.iter_mut() {
+        child.expect("ready");
+    }
+    std::thread::sleep(plan.delay);
+    for child in children.iter_mut() {
+        match plan.end {
+            End::Abort => {}
+            End::Memory => mode::wait_for_end(child, dir)?,
+            End::Kill => child.kill(),
+            End::Segv => {
+                let pid = nix::unistd::Pid::from_raw(child.pid().cast_signed());
+                // The Rust runtime takes the first SIGSEGV for a fault that will come again by itself, so one that is
+                // sent has to be sent twice.
+                while child.try_wait().is_none() {
+                    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV)?;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
         }
-    }
-    let status = child.wait();
-    if status.success() || status.code().is_some() {
-        return Err(format!("the child was to die of a signal, but: {status}").into());
+        let status = child.wait();
+        if status.success() || status.code().is_some() {
+            return Err(format!("the child was to die of a signal, but: {status}").into());
+        }
     }
     Ok(())
 }
 
 /// Starts a recovery in a process of its own and kills it somewhere inside.
-fn kill_a_recoverer(session: &Path, plan: &Plan, totals: &mut Totals) -> Result<(), Error> {
+fn kill_a_recoverer(session: &Path, random: u64, totals: &mut Totals) -> Result<(), Error> {
     let mut recoverer = play("recover", &[&session.to_string_lossy()])?;
-    std::thread::sleep(Duration::from_micros(500 + mix(plan.seed ^ 5) % 8_000));
+    std::thread::sleep(Duration::from_micros(500 + random % 8_000));
     recoverer.kill();
     if recoverer.wait().code().is_none() {
         totals.recoverers_killed += 1;
@@ -302,20 +354,42 @@ fn kill_a_recoverer(session: &Path, plan: &Plan, totals: &mut Totals) -> Result<
 }
 
 /// Reads the log with its rotated files.
-fn check_log(dir: &Path) -> Result<Lines, Error> {
+fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
     let mut lines = Lines::default();
+    if plan.mode == Mode::Drop {
+        lines.allow_drops();
+    }
     for path in log_files(dir)? {
-        let text = String::from_utf8(std::fs::read(&path)?)?;
+        let bytes = std::fs::read(&path)?;
+        let bytes = match path.extension().is_some_and(|extension| extension == "zst") {
+            true => zstd::decode_all(&bytes[..])?,
+            false => bytes,
+        };
+        if has_twin(&path, &bytes)? {
+            continue;
+        }
+        let text = String::from_utf8(bytes)?;
         if !text.is_empty() && !text.ends_with('\n') {
             return Err(format!("{} ends inside of a line", path.display()).into());
         }
-        // The others are the drain's own.
-        for line in text.lines().filter(|line| !line.starts_with("logdrive ")) {
+        for line in text.lines() {
+            // Those of the drain, and of a thread about its own drops.
+            if line.starts_with("logdrive ") || line.contains(" records dropped: ") {
+                lines.take_notice(line);
+                continue;
+            }
             let checked = lines.check(line);
             checked.map_err(|why| format!("{why}: {line:?} in {}", path.display()))?;
         }
     }
     Ok(lines)
+}
+
+/// Whether a compressed file beside this one has the same bytes: its compression was killed before it removed this one, which
+/// the next start does.
+fn has_twin(path: &Path, bytes: &[u8]) -> Result<bool, Error> {
+    let twin = PathBuf::from(format!("{}.zst", path.display()));
+    Ok(twin.exists() && zstd::decode_all(&std::fs::read(&twin)?[..])? == bytes)
 }
 
 /// Paths of the log files of a directory, which need not exist, in the order of their lines: rotated files carry their
@@ -324,7 +398,10 @@ fn log_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten() {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "log") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "log" || extension == "zst")
+        {
             paths.push(path);
         }
     }
@@ -335,7 +412,9 @@ fn log_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
             .to_string_lossy()
             .into_owned();
         match name.split('.').collect::<Vec<_>>()[..] {
-            [_, time, number, _] => (false, time.to_owned(), number.parse().unwrap_or(0)),
+            [_, time, number, _] | [_, time, number, _, _] => {
+                (false, time.to_owned(), number.parse().unwrap_or(0))
+            }
             _ => (true, name, 0),
         }
     });

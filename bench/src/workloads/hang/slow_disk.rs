@@ -10,7 +10,7 @@ use logdrive_testkit::Process;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-use super::slow_fs::{GO, HANG, HANGING, READY, SERVE};
+use super::slow_fs::{GO, HANG, HANGING, READY, SERVE, TOLD};
 use crate::{BenchError, Result};
 
 const DEVICE: &str = "/dev/fuse";
@@ -72,9 +72,21 @@ impl SlowDisk {
         &self.store
     }
 
-    /// From now on, writes hang.
+    /// Path that holds what a power cut leaves, once the file system was told to forget the rest.
+    #[must_use]
+    pub fn durable(&self) -> PathBuf {
+        self.store.with_extension("durable")
+    }
+
+    /// Sends a command of [`super::slow_fs`], and blocks until it has taken effect.
+    pub fn tell(&mut self, command: &str) {
+        self.server.send(command);
+        self.server.expect(TOLD);
+    }
+
+    /// Makes every write hang that begins after the call.
     pub fn hang(&mut self) {
-        self.server.send(HANG);
+        self.tell(HANG);
     }
 
     /// Returns when a write hangs.
@@ -84,7 +96,7 @@ impl SlowDisk {
 
     /// Lets hanging writes go on.
     pub fn go(&mut self) {
-        self.server.send(GO);
+        self.tell(GO);
     }
 }
 
@@ -102,5 +114,6 @@ impl Drop for SlowDisk {
         self.server.wait();
         let _ = std::fs::remove_dir(&self.mounted);
         let _ = std::fs::remove_dir_all(&self.store);
+        let _ = std::fs::remove_dir_all(self.durable());
     }
 }

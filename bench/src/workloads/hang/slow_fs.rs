@@ -1,4 +1,5 @@
-//! A file system that stops answering: every request goes to a directory beside it, until it is set to hang.
+//! A file system that fails: every request goes to a directory beside it, until it is set to hang, to fail, to shorten
+//! writes, or to forget what was not synced.
 //!
 //! It is served by FUSE from a process of its own, so that its memory is not that of the program under test, and so
 //! that killing either ends both: a program that serves the file system which it writes to could never be killed. The
@@ -15,8 +16,8 @@ use std::time::Duration;
 
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use logdrive_testkit::report;
 use nix::mount::{MntFlags, umount2};
@@ -31,8 +32,23 @@ pub const READY: &str = "ready";
 pub const HANGING: &str = "hanging";
 /// Makes writes hang from now on.
 pub const HANG: &str = "hang";
-/// Lets them continue.
+/// Lets them continue, and ends any other fault.
 pub const GO: &str = "go";
+/// Makes writes fail with EIO from now on.
+pub const EIO: &str = "eio";
+/// Makes writes fail with ENOSPC from now on.
+pub const ENOSPC: &str = "enospc";
+/// Makes every write take only a part of its bytes from now on.
+pub const SHORTEN: &str = "shorten";
+/// Makes every write take its time, and only a part of its bytes, from now on.
+pub const SLOW: &str = "slow";
+/// Keeps a copy of each file as of its last sync from now on: what a power cut leaves.
+pub const FORGET: &str = "forget";
+/// Answer to a command that has taken effect.
+pub const TOLD: &str = "told";
+
+/// Time of a slow write.
+const SLOW_WRITE: Duration = Duration::from_millis(20);
 
 /// The kernel asks anew each time: nothing here is worth remembering.
 const NO_TIME: Duration = Duration::ZERO;
@@ -46,25 +62,33 @@ pub fn serve(words: &[String]) -> Result<()> {
     let gate = Arc::new(Gate::default());
     let files = SlowFs {
         store: store.to_path_buf(),
+        durable: store.with_extension("durable"),
         gate: gate.clone(),
         known: Mutex::default(),
     };
     let session = fuser::spawn_mount(files, mount, &Config::default())?;
     report(READY);
     for line in io::stdin().lock().lines() {
-        match line?.as_str() {
-            HANG => gate.shut(true),
-            GO => gate.shut(false),
+        gate.obey(match line?.as_str() {
+            HANG => Fault::Hang,
+            GO => Fault::None,
+            EIO => Fault::Error(libc::EIO),
+            ENOSPC => Fault::Error(libc::ENOSPC),
+            SHORTEN => Fault::Shorten,
+            SLOW => Fault::Slow,
+            FORGET => Fault::Forget,
             other => {
                 return Err(BenchError::new(format!(
                     "{other} is no command of this file system"
                 )));
             }
-        }
+        });
     }
-    gate.shut(false);
+    gate.set(Fault::None);
     // Files that are still open there do not matter: the end of this process makes them fail.
     if umount2(mount, MntFlags::MNT_DETACH).is_ok() {
+        // Its drop would wait for whoever has such a file.
+        std::mem::forget(session);
         return Ok(());
     }
     Ok(session.umount_and_join()?)
@@ -73,34 +97,63 @@ pub fn serve(words: &[String]) -> Result<()> {
 /// Answer to the kernel.
 type Answer<T> = std::result::Result<T, Errno>;
 
+/// Present fault of the file system.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    #[default]
+    None,
+    Hang,
+    /// Writes fail with this number.
+    Error(i32),
+    Shorten,
+    Slow,
+    Forget,
+}
+
 /// Gate that a write has to pass.
 #[derive(Debug, Default)]
 struct Gate {
-    is_shut: Mutex<bool>,
+    fault: Mutex<Fault>,
     changed: Condvar,
 }
 
 impl Gate {
-    fn shut(&self, is_shut: bool) {
-        *self.is_shut.lock().unwrap_or_else(PoisonError::into_inner) = is_shut;
+    fn set(&self, fault: Fault) {
+        *self.fault() = fault;
         self.changed.notify_all();
     }
 
-    fn pass(&self) {
-        let mut is_shut = self.is_shut.lock().unwrap_or_else(PoisonError::into_inner);
-        if *is_shut {
+    /// Sets the fault of a command, and answers it before any write can report the fault.
+    fn obey(&self, command: Fault) {
+        let mut fault = self.fault();
+        *fault = command;
+        report(TOLD);
+        self.changed.notify_all();
+    }
+
+    fn fault(&self) -> MutexGuard<'_, Fault> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits while writes hang, and returns the fault that the write has.
+    fn pass(&self) -> Fault {
+        let mut fault = self.fault();
+        if *fault == Fault::Hang {
             report(HANGING);
         }
-        while *is_shut {
-            is_shut = self.changed.wait(is_shut).unwrap_or_else(PoisonError::into_inner);
+        while *fault == Fault::Hang {
+            fault = self.changed.wait(fault).unwrap_or_else(PoisonError::into_inner);
         }
+        *fault
     }
 }
 
-/// A flat directory whose writes may hang.
+/// A flat directory whose writes may hang or fail.
 #[derive(Debug)]
 struct SlowFs {
     store: PathBuf,
+    /// Copies of files as of their last sync.
+    durable: PathBuf,
     gate: Arc<Gate>,
     known: Mutex<Known>,
 }
@@ -184,9 +237,43 @@ impl SlowFs {
     }
 
     fn write_file(&self, handle: FileHandle, offset: u64, bytes: &[u8]) -> Answer<u32> {
-        self.gate.pass();
-        self.file(handle)?.write_all_at(bytes, offset)?;
-        u32::try_from(bytes.len()).map_err(|_| Errno::EFBIG)
+        let fault = self.gate.pass();
+        let taken = match fault {
+            Fault::Error(number) => return Err(Errno::from_i32(number)),
+            Fault::Shorten | Fault::Slow => &bytes[..bytes.len().div_ceil(2)],
+            Fault::None | Fault::Hang | Fault::Forget => bytes,
+        };
+        if fault == Fault::Slow {
+            std::thread::sleep(SLOW_WRITE);
+        }
+        self.file(handle)?.write_all_at(taken, offset)?;
+        u32::try_from(taken.len()).map_err(|_| Errno::EFBIG)
+    }
+
+    /// Keeps what the file has now, where power cuts are to be survived.
+    fn sync_file(&self, ino: INodeNo) -> Answer<()> {
+        if let Fault::Error(number) = *self.gate.fault() {
+            return Err(Errno::from_i32(number));
+        }
+        let path = self.path(ino)?;
+        if *self.gate.fault() == Fault::Forget && path.is_file() {
+            std::fs::create_dir_all(&self.durable)?;
+            std::fs::copy(&path, self.durable.join(path.file_name().unwrap_or_default()))?;
+        }
+        Ok(())
+    }
+
+    /// Renames at once, also what is durable: journals keep the order of names.
+    fn rename_file(&self, from: &OsStr, to: &OsStr) -> Answer<()> {
+        std::fs::rename(self.store.join(from), self.store.join(to))?;
+        // Without a durable file of that name there is nothing to rename.
+        let _ = std::fs::rename(self.durable.join(from), self.durable.join(to));
+        let mut known = self.known();
+        let names = known.names.values_mut();
+        names
+            .filter(|name| *name == from)
+            .for_each(|name| *name = to.to_os_string());
+        Ok(())
     }
 
     fn entries(&self) -> Answer<Vec<(INodeNo, FileType, OsString)>> {
@@ -323,8 +410,30 @@ impl Filesystem for SlowFs {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        match self.sync_file(ino) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        from: &OsStr,
+        _: INodeNo,
+        to: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if flags.contains(RenameFlags::RENAME_NOREPLACE) && self.store.join(to).exists() {
+            return reply.error(Errno::EEXIST);
+        }
+        match self.rename_file(from, to) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn release(

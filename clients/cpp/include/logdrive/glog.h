@@ -60,13 +60,14 @@ enum { DEBUG_MODE = 1 };
 }  // namespace google
 
 // A statement's static, and the temporary that takes its values.
+// In a lambda, which may stand outside of functions, too.
 #define LOGDRIVE_GLOG_SITE_(severity)                                                                               \
-    __extension__({                                                                                                 \
+    [] {                                                                                                            \
         static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}}; \
-        &logdrive_site_;                                                                                            \
-    })
+        return &logdrive_site_;                                                                                     \
+    }()
 #define LOGDRIVE_GLOG_BEGIN_(severity, counter) \
-    ::google::logdrive_glog::internal::Stream(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity), counter)
+    ::google::logdrive_glog::internal::Statement(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity), counter)
 #define LOGDRIVE_GLOG_MESSAGE_(severity, ...) \
     ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, __VA_ARGS__)
 #define LOGDRIVE_GLOG_TO_LOG_(counter) counter, &::google::logdrive_glog::LogMessage::SendToLog
@@ -140,9 +141,9 @@ enum { DEBUG_MODE = 1 };
 #define LOG_AT_LEVEL(severity) ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, severity).stream()
 
 #define LOG_TO_SINK(sink, severity) \
-    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::logdrive_glog::LogSink *>(sink), true).stream()
+    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::LogSink *>(sink), true).stream()
 #define LOG_TO_SINK_BUT_NOT_TO_LOGFILE(sink, severity) \
-    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::logdrive_glog::LogSink *>(sink), false).stream()
+    LOGDRIVE_GLOG_MESSAGE_(severity, static_cast<::google::LogSink *>(sink), false).stream()
 #define LOG_TO_STRING(severity, message) LOG_TO_STRING_##severity(static_cast<std::string *>(message)).stream()
 #define LOG_STRING(severity, outvec) LOG_TO_STRING_##severity(static_cast<std::vector<std::string> *>(outvec)).stream()
 
@@ -233,10 +234,10 @@ enum { DEBUG_MODE = 1 };
 #define LOGDRIVE_GLOG_SYSLOG_COUNTED_(severity) SYSLOG_##severity(LOG_OCCURRENCES.count()).stream()
 
 #define VLOG_IS_ON(verboselevel)                                         \
-    __extension__({                                                      \
+    [] {                                                                 \
         static ::google::logdrive_glog::internal::VSite logdrive_vsite_; \
-        logdrive_vsite_.is_on(__FILE__, (verboselevel));                 \
-    })
+        return &logdrive_vsite_;                                         \
+    }()->is_on(__FILE__, (verboselevel))
 #define VLOG(verboselevel) LOG_IF(INFO, VLOG_IS_ON(verboselevel))
 #define VLOG_IF(verboselevel, condition) LOG_IF(INFO, (condition) && VLOG_IS_ON(verboselevel))
 #define VLOG_EVERY_N(verboselevel, n) LOG_IF_EVERY_N(INFO, VLOG_IS_ON(verboselevel), n)

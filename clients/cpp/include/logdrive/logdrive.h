@@ -93,7 +93,8 @@ void logdrive_options_free(logdrive_options *options);
 
 /* Sets an option of the logger: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full
  * (drop, wait, block), clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every, flush_level, overflow (drop, hold),
- * note_signals, count_disabled, recover, use_env. Sizes are "64 MiB" or bytes, times "200ms" or "7d", flags yes or no. */
+ * note_signals, count_disabled, shutdown_timeout, recover, held_sessions, held_bytes, use_env, terminal, run_as
+ * ("65534:65534", the user and group that the program becomes after a start as root). Sizes are "64 MiB" or bytes, times "200ms" or "7d", flags yes or no. */
 int logdrive_options_set(logdrive_options *options, const char *key, const char *value);
 
 /* Adds a sink: "file:PATH", "stdout", "stderr" or "discard"; at most 16. */
@@ -111,7 +112,8 @@ int logdrive_start(const logdrive_options *options);
 /* Ends the logger, if one runs, and starts another one; log calls in between wait. */
 int logdrive_restart(const logdrive_options *options);
 
-/* Drains everything that was committed and ends the logger, as the end of the program does by itself. */
+/* Drains everything that was committed and ends the logger. An exit of the program does so by itself, and so do SIGTERM,
+ * SIGINT and SIGHUP where they have their default action, within shutdown_timeout (2 s). */
 int logdrive_stop(void);
 
 /* 1 while a logger runs that was started here, else 0. */
@@ -121,7 +123,8 @@ int logdrive_is_running(void);
  * (LOGDRIVE_ERROR_INCOMPLETE). */
 int logdrive_flush(void);
 
-/* Does what logdrive_flush does, then waits until all files are on disk (fsync). */
+/* Does what logdrive_flush does, then waits until all files are on disk (fsync), with those that were rotated since, and
+ * their names. LOGDRIVE_ERROR_INCOMPLETE also where something since the last answer may not be on disk; the log says what. */
 int logdrive_sync(void);
 
 /* Reopens all log files, after another program moved them away. */
@@ -165,6 +168,12 @@ void *logdrive_shared(const char *name, size_t bytes);
 /* A descriptor for signal handlers: write one byte to it, and the log is flushed; then one byte can be read. -1 when
  * there is none. Call it before the signal comes. */
 int logdrive_rescue_descriptor(void);
+
+/* Holds signals of the calling thread up, but for faults, while it takes locks or allocates: so no handler that logs finds
+ * them taken by its own thread. May be nested; each call needs one of logdrive_release_signals() in the same thread, with
+ * what it returned. */
+uint64_t logdrive_hold_signals(void);
+void logdrive_release_signals(uint64_t held);
 
 #ifdef __cplusplus
 }

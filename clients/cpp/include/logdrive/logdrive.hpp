@@ -12,8 +12,9 @@
 // log. The format is checked by the compiler; its grammar is that of fmt and std::format, but for nested braces.
 //
 // Types that can be logged: integers, floating point, bool, char, pointers, enums, std::string, std::string_view, const char *,
-// logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times, std::optional, and any type with
-// an operator<< (include <ostream>) or a specialisation of logdrive::Render; the last two are rendered at the call.
+// logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times, std::optional, containers, maps, pairs and
+// tuples of all these (the first 1,000 elements), and any type with an operator<< (include <ostream>) or a specialisation of
+// logdrive::Render; these and containers are rendered at the call.
 //
 // LOGDRIVE_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, each also with _IF(condition, ...), _EVERY_N(n, ...),
 // _EVERY_MS(milliseconds, ...) and _ONCE(...). _FATAL brings the log to the kernel; it does not end the program.

@@ -16,15 +16,20 @@ import (
 type directory struct {
 	name string
 	// session stays open as long as the process lives: closing any descriptor of it gives up the lock.
-	session *os.File
+	session *ownFile
+	// drain is the head of the file `drain`, where the drain stores the numbers of its sinks.
+	drain mapping
+	sinks int
+	// owner is the user that all files belong to, if the program becomes it; else nil.
+	owner *User
 }
 
 // nextNumber makes the names of the sessions of this process differ.
 var nextNumber atomic.Uint32
 
 // newDirectory makes a locked session directory APP-PID-N.
-func newDirectory(runDir, app string) (*directory, error) {
-	if err := makePrivate(runDir); err != nil {
+func newDirectory(runDir, app string, owner *User) (*directory, error) {
+	if err := makePrivate(runDir, owner); err != nil {
 		return nil, err
 	}
 	for range sessionNamesMax {
@@ -37,7 +42,7 @@ func newDirectory(runDir, app string) (*directory, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make the directory of the session: %w", err)
 		}
-		dir := &directory{name: name}
+		dir := &directory{name: name, owner: owner}
 		if err := dir.lock(); err != nil {
 			_ = dir.remove() // The session is empty; the first error is the one to return.
 			return nil, err
@@ -48,16 +53,26 @@ func newDirectory(runDir, app string) (*directory, error) {
 }
 
 func (d *directory) lock() error {
-	file, err := d.makeFile("session", sessionBytes, sessionBytes)
+	// It gets its name once it is locked: a start of another process would take one without a lock for a dead one's.
+	const unnamed = "session.new"
+	file, err := d.makeFile(unnamed, sessionBytes, sessionBytes)
 	if err != nil {
 		return err
 	}
-	d.session = file
-	return lockForProcess(file)
+	if d.session, err = own(file); err != nil {
+		return err
+	}
+	if err := lockForProcess(file); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(d.name, unnamed), filepath.Join(d.name, "session")); err != nil {
+		return fmt.Errorf("name the file of the session: %w", err)
+	}
+	return nil
 }
 
 // makePrivate makes a directory of mode 0700, or checks that an existing one is ours alone.
-func makePrivate(path string) error {
+func makePrivate(path string, owner *User) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make the run directory: %w", err)
 	}
@@ -69,7 +84,11 @@ func makePrivate(path string) error {
 	if !info.IsDir() {
 		return refuse("it is a link or not a directory")
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != uint32(os.Geteuid()) {
+	uid := os.Geteuid()
+	if owner != nil {
+		uid = owner.UID
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != uint32(uid) {
 		return refuse("it belongs to another user")
 	}
 	if info.Mode().Perm()&0o022 != 0 {
@@ -86,7 +105,14 @@ func (d *directory) makeFile(name string, bytes, reserved int64) (*os.File, erro
 	if err != nil {
 		return nil, fmt.Errorf("make a file of the session: %w", err)
 	}
-	if err = file.Truncate(bytes); err == nil {
+	// A goroutine of the program makes it as root before the change.
+	if d.owner != nil && os.Geteuid() != d.owner.UID {
+		err = file.Chown(d.owner.UID, d.owner.GID)
+	}
+	if err == nil {
+		err = file.Truncate(bytes)
+	}
+	if err == nil {
 		err = reserve(file, 0, reserved)
 	}
 	if err != nil {
@@ -103,7 +129,7 @@ func (d *directory) fill(options Options) (*Session, error) {
 	if err := d.makeDrain(options); err != nil {
 		return nil, err
 	}
-	session := &Session{home: d, capacity: CapacityFor(options.RingBytes)}
+	session := &Session{home: d, capacity: CapacityFor(options.RingBytes), first: firstBytes}
 	parts := []struct {
 		name string
 		most int64
@@ -128,27 +154,64 @@ func (d *directory) fill(options Options) (*Session, error) {
 			return nil, err
 		}
 	}
-	memory, err := mapPlain(d.session, sessionBytes)
+	memory, err := mapPlain(d.session.file, sessionBytes)
 	if err != nil {
 		return nil, err
 	}
 	session.header = memory.base
 	session.bell = newBell(memory.base)
 	formatHeader(memory.base, options.App)
-	return session, nil
+	return session, session.attachShared()
 }
 
-func (d *directory) makeRing(s *Session, index int) (*Ring, error) {
-	bytes := FileBytes(s.capacity)
-	file, err := d.makeFile(fmt.Sprintf("ring-%05d", index), bytes, bytes)
+func (d *directory) makeRing(_ *Session, index, capacity int) (*Ring, error) {
+	bytes := FileBytes(capacity)
+	file, err := d.makeFile(ringName(index), bytes, bytes)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close() // It is mapped.
-	return create(file, s.capacity)
+	return create(file, capacity, true)
 }
 
+// makeLarger makes a ring whose number is known later: number gives its file the name, or removes it.
+func (d *directory) makeLarger(capacity int) (_ *Ring, number func(index int) error, _ error) {
+	name := fmt.Sprintf("new-ring-%d", nextNumber.Add(1)-1)
+	bytes := FileBytes(capacity)
+	file, err := d.makeFile(name, bytes, bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close() // It is mapped.
+	path := filepath.Join(d.name, name)
+	ring, err := create(file, capacity, false)
+	if err != nil {
+		_ = os.Remove(path) // The error above is the one to return.
+		return nil, nil, err
+	}
+	return ring, func(index int) error {
+		// A link, and not a new name: that would replace another file.
+		err := errNoNumber
+		if index >= 0 {
+			err = os.Link(path, filepath.Join(d.name, ringName(index)))
+		}
+		return errors.Join(err, os.Remove(path))
+	}, nil
+}
+
+// errNoNumber is returned for a ring that is not needed.
+var errNoNumber = errors.New("a ring without a number")
+
+func ringName(index int) string { return fmt.Sprintf("ring-%05d", index) }
+
 func (d *directory) path() string { return d.name }
+
+func (d *directory) sinkStats() []SinkStats {
+	if d.drain.base == nil {
+		return nil
+	}
+	return sinkStats(d.drain.base, d.sinks)
+}
 
 // remove takes the files away; `session` goes last: until then the session can be found.
 func (d *directory) remove() error {
@@ -170,43 +233,81 @@ func (d *directory) remove() error {
 	return os.Remove(d.name)
 }
 
+// release gives up the lock of the session.
+func (d *directory) release() {
+	_ = d.drain.unmap() // A mapping that stays costs addresses only.
+	d.drain = mapping{}
+	d.session.close()
+}
+
 // Offsets of the file `drain`.
 const (
 	drainSinks       = 8
+	drainEpoch       = 32
 	drainBuffers     = 12
 	drainBufferBytes = 16
 	drainConfigBytes = 24
-	drainDescriptors = 8192
-	drainConfig      = 24576
-	drainOutput      = 57344
+	drainDescriptors = 12288
+	drainChecksum    = 3248
+	drainSinkWords   = 4096
+	drainSinkMark    = 504
+	drainConfig      = 28672
+	drainCopy        = 61440
+	drainCopySum     = 40
+	drainOutput      = 65536
 	// drainMagic is `LDDRAIN` and the format's version.
-	drainMagic = 0x014e_4941_5244_444c
+	drainMagic = 0x034e_4941_5244_444c
 )
 
 // makeDrain makes the output buffers, empty. Only the drain, in another process, touches them afterwards.
 func (d *directory) makeDrain(options Options) error {
 	buffers := options.Sinks * BuffersPerSink
 	bytes := int64(drainOutput + buffers*BufferBytes)
-	file, err := d.makeFile("drain", bytes, bytes)
+	file, err := d.makeFile("drain", bytes, drainOutput)
 	if err != nil {
 		return err
 	}
 	defer file.Close() // Written data stays.
+	// The drain makes sure of the others when it first fills them.
+	for sink := range options.Sinks {
+		first := int64(drainOutput + sink*BuffersPerSink*BufferBytes)
+		if err := reserve(file, first, first+ReadyBuffers*BufferBytes); err != nil {
+			return err
+		}
+	}
 	memory, err := mapPlain(file, drainOutput)
 	if err != nil {
 		return err
 	}
-	defer memory.unmap() //nolint:errcheck // A mapping that stays costs addresses only.
+	d.drain, d.sinks = memory, options.Sinks
 	base := memory.base
-	store32(base, drainSinks, uint32(options.Sinks))
-	store32(base, drainBuffers, uint32(buffers))
-	store64(base, drainBufferBytes, BufferBytes)
-	copy(unsafe.Slice((*byte)(unsafe.Add(base, drainConfig)), ConfigBytesMax), options.Config)
-	store64(base, drainConfigBytes, uint64(len(options.Config)))
+	config := unsafe.Slice((*byte)(unsafe.Add(base, drainConfig)), ConfigBytesMax)
+	length := copy(config[:ConfigBytesMax-checksumBytes], options.Config)
+	sum := checksum(checksumStart, config[:length])
+	for at := range checksumBytes {
+		config[length+at] = byte(sum >> (8 * at))
+	}
 	for buffer := range buffers {
-		store32(base, drainDescriptors+64*uintptr(buffer)+4, uint32(buffer/BuffersPerSink))
+		descriptor := drainDescriptors + 64*uintptr(buffer)
+		store32(base, descriptor+4, uint32(buffer/BuffersPerSink))
+		// That of a free buffer.
+		store64(base, descriptor+56, checksumWords(checksumStart, 0))
+	}
+	for sink := range uintptr(16) {
+		mark := checksumWords(checksumStart, uint64(sink))
+		store64(base, drainSinkWords+512*sink+drainSinkMark, mark)
+	}
+	sizes := []uint64{uint64(options.Sinks) | uint64(buffers)<<32, BufferBytes}
+	for _, part := range []struct{ at, sum uintptr }{{drainCopy, drainCopySum}, {0, drainChecksum}} {
+		head := unsafe.Add(base, part.at)
+		store32(head, drainSinks, uint32(options.Sinks))
+		store32(head, drainBuffers, uint32(buffers))
+		store64(head, drainBufferBytes, BufferBytes)
+		store64(head, drainConfigBytes, uint64(length))
+		store64(head, part.sum, checksumWords(checksumStart, append([]uint64{drainMagic}, sizes...)...))
 	}
 	// SYNC(drain file): stored last.
+	store64(base, drainCopy, drainMagic)
 	store64(base, 0, drainMagic)
 	return nil
 }

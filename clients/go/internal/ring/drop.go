@@ -37,3 +37,16 @@ const (
 	// PolicyBlock waits without limit while a drain exists.
 	PolicyBlock
 )
+
+// SinkDropReasons is the number of reasons for which a sink leaves a record out.
+const SinkDropReasons = 8
+
+// SinkDropText has their names, which the command `logdrive stats` uses, too.
+var SinkDropText = [SinkDropReasons]string{"overflow", "gone", "below_level", "unknown_callsite", "too_long", "elsewhere",
+	"records_per_second", "disk_bytes_per_day"}
+
+// SinkStats are the numbers of one sink, as its drain has stored them in the file `drain`.
+type SinkStats struct {
+	Written, WrittenBytes, Errors uint64
+	Dropped                       [SinkDropReasons]uint64
+}

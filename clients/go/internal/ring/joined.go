@@ -32,14 +32,12 @@ const (
 
 var partBytes = [parts]int64{sessionBytes, CallsitesMax * controlBytes, CallsitesMax * countsBytes, TableBytesMax, RulesFileBytes}
 
-type fileID struct{ dev, ino uint64 }
-
 // joined is a session whose memory came from an agent. All descriptors are kept, to be sent to the next agent.
 type joined struct {
 	socket string
 	lock   sync.Mutex
-	parts  []*os.File
-	rings  []*os.File
+	parts  []*ownFile
+	rings  []*ownFile
 	known  map[fileID]bool
 	// made is called when a ring was made here, which the agent has to be sent. It does not block.
 	made func()
@@ -50,14 +48,19 @@ func Join(socket string, files []*os.File, ringBytes uint64, ring func(), made f
 	if len(files) < parts || ringBytes < BytesMin || ringBytes > BytesMax || ringBytes&(ringBytes-1) != 0 {
 		return nil, fmt.Errorf("the agent has sent %d descriptors, and rings of %d bytes", len(files), ringBytes)
 	}
-	home := &joined{socket: socket, parts: files[:parts], known: map[fileID]bool{}, made: made}
-	for part, file := range home.parts {
+	home := &joined{socket: socket, known: map[fileID]bool{}, made: made}
+	for part, file := range files[:parts] {
 		if err := home.check(file, partBytes[part]); err != nil {
 			return nil, err
 		}
+		owned, err := own(file)
+		if err != nil {
+			return nil, err
+		}
+		home.parts = append(home.parts, owned)
 	}
-	session := &Session{home: home, capacity: int(ringBytes)}
-	header, err := mapPlain(home.parts[partSession], sessionBytes)
+	session := &Session{home: home, capacity: int(ringBytes), first: int(ringBytes)}
+	header, err := mapPlain(files[partSession], sessionBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +71,15 @@ func Join(socket string, files []*os.File, ringBytes uint64, ring func(), made f
 		return nil, &DamageError{"session header", "clock source", uint64(found), "the clock that this process would take"}
 	}
 	session.header = header.base
+	noteStartKills(header.base)
 	session.bell = newBell(header.base)
 	session.bell.agent = ring
 	for part, to := range map[int]*growing{partControl: &session.control, partCounts: &session.counts, partCallsites: &session.table} {
-		if *to, err = newGrowing(home.parts[part], partBytes[part]); err != nil {
+		if *to, err = newGrowing(files[part], partBytes[part]); err != nil {
 			return nil, err
 		}
 	}
-	if session.rules, err = openRules(home.parts[partRules]); err != nil {
+	if session.rules, err = openRules(files[partRules]); err != nil {
 		return nil, err
 	}
 	return session, session.TakeRings(files[parts:])
@@ -125,21 +129,30 @@ func (s *Session) TakeRings(files []*os.File) error {
 		if err != nil {
 			return err
 		}
+		owned, err := own(file)
+		if err != nil {
+			return err
+		}
 		s.ringsLock.Lock()
-		home.add(file)
+		if s.final != nil {
+			s.ringsLock.Unlock()
+			return errors.Join(ErrEnded, ring.memory.unmap())
+		}
+		home.add(owned)
 		s.enter(ring)
 		s.ringsLock.Unlock()
 	}
 	return nil
 }
 
-func (j *joined) add(file *os.File) {
+func (j *joined) add(file *ownFile) {
 	j.lock.Lock()
 	j.rings = append(j.rings, file)
 	j.lock.Unlock()
 }
 
-// Descriptors returns the descriptors of an agent's session: its parts, and its rings in order.
+// Descriptors returns the descriptors of an agent's session: its parts, and its rings in order; none where the program has
+// closed one, whose number may be that of another file now.
 func (s *Session) Descriptors() (parts, rings []*os.File) {
 	home, ok := s.home.(*joined)
 	if !ok {
@@ -147,14 +160,30 @@ func (s *Session) Descriptors() (parts, rings []*os.File) {
 	}
 	home.lock.Lock()
 	defer home.lock.Unlock()
-	return home.parts, append([]*os.File(nil), home.rings...)
+	for _, file := range append(append([]*ownFile(nil), home.parts...), home.rings...) {
+		if file.use(func(*os.File) error { return nil }) != nil {
+			return nil, nil
+		}
+	}
+	return filesOf(home.parts), filesOf(home.rings)
+}
+
+func filesOf(owned []*ownFile) []*os.File {
+	files := make([]*os.File, len(owned))
+	for at := range owned {
+		files[at] = owned[at].file
+	}
+	return files
 }
 
 // RingBytes is the capacity of the session's rings.
 func (s *Session) RingBytes() uint64 { return uint64(s.capacity) }
 
 // makeRing makes a ring that the agent does not know yet.
-func (j *joined) makeRing(s *Session, index int) (*Ring, error) {
+func (j *joined) makeRing(s *Session, _, capacity int) (*Ring, error) {
+	if capacity != s.capacity {
+		return nil, errors.New("all rings of an agent's session have one size")
+	}
 	file, err := memoryFile("logdrive-ring", FileBytes(s.capacity))
 	if err != nil {
 		return nil, err
@@ -162,14 +191,21 @@ func (j *joined) makeRing(s *Session, index int) (*Ring, error) {
 	if err := j.check(file, FileBytes(s.capacity)); err != nil {
 		return nil, err
 	}
-	ring, err := create(file, s.capacity)
+	ring, err := create(file, s.capacity, true)
 	if err != nil {
 		return nil, err
 	}
-	j.add(file)
+	owned, err := own(file)
+	if err != nil {
+		return nil, err
+	}
+	j.add(owned)
 	j.made()
 	return ring, nil
 }
+
+// makeLarger makes nothing: all rings of an agent's session have one size.
+func (j *joined) makeLarger(int) (*Ring, func(int) error, error) { return nil, nil, ErrNoRoom }
 
 func memoryFile(name string, bytes int64) (*os.File, error) {
 	text, err := syscall.BytePtrFromString(name)
@@ -204,3 +240,16 @@ func (j *joined) path() string { return j.socket }
 
 // remove does nothing: the memory goes with the last descriptor.
 func (j *joined) remove() error { return nil }
+
+// release closes the memory files.
+func (j *joined) release() {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	for _, file := range append(j.parts, j.rings...) {
+		file.close()
+	}
+	j.parts, j.rings = nil, nil
+}
+
+// sinkStats has nothing: the agent keeps the numbers of its sinks.
+func (j *joined) sinkStats() []SinkStats { return nil }

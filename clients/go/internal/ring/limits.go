@@ -9,6 +9,9 @@ const (
 	BytesMin = 64 << 10
 	// BytesMax is the largest ring; it bounds a mistaken or hostile header.
 	BytesMax = 1 << 30
+	// firstBytes is the size of the first ring of a P: one that fills is replaced by one growth times as large.
+	firstBytes = BytesMin
+	growth     = 4
 	// BytesDefault holds 7,000 lines of 150 bytes, which is a drain pause of some 100 µs at full speed.
 	BytesDefault = 1 << 20
 	// HeaderBytes is the end of a ring's file.
@@ -29,6 +32,8 @@ const (
 	WaitMax = 10 * time.Millisecond
 	// BlockRecheck is how long a call with policy Block parks before it checks that a drain exists.
 	BlockRecheck = 100 * time.Millisecond
+	// RingRetry is how long no ring is tried after one, or a larger one, found no room: each try reserves and frees memory.
+	RingRetry = time.Second
 	// RulesFileBytes is the size of the file of rules.
 	RulesFileBytes = 64 << 10
 	// RulesMax bounds the rules of a session.
@@ -41,6 +46,8 @@ const (
 	SinksMax = 16
 	// BuffersPerSink is the number of output buffers of a sink.
 	BuffersPerSink = 8
+	// ReadyBuffers is the number of them that have their memory from the start.
+	ReadyBuffers = 2
 	// BufferBytes is the size of one.
 	BufferBytes = 1 << 20
 	// ConfigBytesMax bounds the text that describes the sinks.

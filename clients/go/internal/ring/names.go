@@ -6,8 +6,14 @@ import (
 	"strings"
 )
 
-// DefaultRunDir is shared memory that goes away with the machine's power.
-func DefaultRunDir() string { return fmt.Sprintf("/dev/shm/logdrive-%d", os.Geteuid()) }
+// DefaultRunDir is shared memory that goes away with the machine's power, of a user that the program becomes, or its own.
+func DefaultRunDir(user *User) string {
+	uid := os.Geteuid()
+	if user != nil {
+		uid = user.UID
+	}
+	return fmt.Sprintf("/dev/shm/logdrive-%d", uid)
+}
 
 // FilePart is an application's name as part of a file name.
 func FilePart(app string) string {

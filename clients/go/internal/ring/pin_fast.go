@@ -3,6 +3,7 @@
 package ring
 
 import (
+	"runtime"
 	"sync"
 	_ "unsafe" // for go:linkname
 )
@@ -33,6 +34,11 @@ func Hold() int {
 		return shard
 	}
 	procUnpin()
+	return HoldShared()
+}
+
+// HoldShared gives the shard of those that have no ring of their own. It may wait for another one that has it.
+func HoldShared() int {
 	last.Lock()
 	return Shards
 }
@@ -44,4 +50,13 @@ func Release(shard int) {
 		return
 	}
 	procUnpin()
+}
+
+// awaitPinned waits until every goroutine that was pinned has been unpinned. ReadMemStats stops the world, which waits for
+// the goroutines that may not be preempted; sync.Pool, whose caches are taken while the world stands, depends on the same.
+func awaitPinned() {
+	var unused runtime.MemStats
+	runtime.ReadMemStats(&unused)
+	last.Lock()
+	defer last.Unlock()
 }

@@ -10,7 +10,7 @@ import (
 // With the race detector, which does not know what pinning means, a shard is behind a lock. A hint that stays with the
 // P makes it free in the common case; the hint is a number, so that a pool that forgets it loses nothing.
 var (
-	shardLocks [Shards]struct {
+	shardLocks [Shards + 1]struct {
 		sync.Mutex
 		_ [56]byte
 	}
@@ -44,5 +44,19 @@ func Unpin(shard int) { shardLocks[shard].Unlock() }
 // Hold is as Pin.
 func Hold() int { return Pin() }
 
+// HoldShared gives the shard of those that have no ring of their own.
+func HoldShared() int {
+	shardLocks[Shards].Lock()
+	return Shards
+}
+
 // Release is as Unpin.
 func Release(shard int) { Unpin(shard) }
+
+// awaitPinned waits until every shard that was held has been given back.
+func awaitPinned() {
+	for shard := range shardLocks {
+		shardLocks[shard].Lock()
+		shardLocks[shard].Unlock()
+	}
+}

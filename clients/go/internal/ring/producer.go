@@ -18,7 +18,9 @@ type Producer struct {
 	episode  bool
 	ring     *Ring
 	bell     *Bell
-	_        [56]byte
+	// most is the capacity of the largest ring of the session.
+	most uint64
+	_    [48]byte
 }
 
 // Admission is what the slow path decided.
@@ -37,7 +39,7 @@ const (
 )
 
 // newProducer attaches to a free ring.
-func newProducer(ring *Ring, bell *Bell, name string) *Producer {
+func newProducer(ring *Ring, bell *Bell, most int, name string) *Producer {
 	header := ring.header()
 	putText(header, headerThreadName, name, 32)
 	store64(header, headerThreadID, threadID())
@@ -46,6 +48,7 @@ func newProducer(ring *Ring, bell *Bell, name string) *Producer {
 	return &Producer{
 		position: position, limit: position, mask: ring.capacity - 1,
 		data: ring.memory.base, header: header, records: ring.Records(), ring: ring, bell: bell,
+		most: uint64(most),
 	}
 }
 
@@ -146,6 +149,16 @@ func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool)
 	return Granted
 }
 
+// WantsLarger reports whether the ring has no room for a record, and a larger one may be had.
+func (p *Producer) WantsLarger(length uint64, urgent bool) bool {
+	ring := p.ring
+	if ring.capacity >= p.most || ring.State() == StateQuarantined {
+		return false
+	}
+	return length > uint64(RecordBytesFor(int(ring.capacity))) ||
+		!hasRoom(ring.free(p.position), ring.capacity, length, urgent)
+}
+
 // Refuse drops a call for want of room. The next call of any length takes the slow path and reports the gap.
 func (p *Producer) Refuse() {
 	p.ring.CountDrop(DropFull)
@@ -171,12 +184,28 @@ func hasRoom(free, capacity, length uint64, urgent bool) bool {
 
 // parker lets one goroutine of a ring sleep in the kernel, and the others behind it: each sleep costs a thread.
 type parker struct {
+	// inside counts those that are in Park, or on their way to it.
+	inside   atomic.Int32
 	sleeping atomic.Bool
 	gate     gate
 }
 
-// Park sleeps until the drain has made room, at most so long; without the shard, which others may use meanwhile.
+// Enter announces a call of Park. The caller still has the shard, so that nobody ends the ring meanwhile.
+func (r *Ring) Enter() { r.parker.inside.Add(1) }
+
+// expel wakes those in Park, and waits until they have left the ring's memory, of which this is the header.
+func (p *parker) expel(header unsafe.Pointer) {
+	for p.inside.Load() > 0 {
+		futexRouse(word32(header, headerSpace))
+		p.gate.open()
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// Park sleeps until the drain has made room, at most so long; without the shard, which others may use meanwhile. It
+// follows Enter.
 func (r *Ring) Park(length uint64, urgent bool, most time.Duration, bell *Bell) {
+	defer r.parker.inside.Add(-1)
 	if !r.parker.sleeping.CompareAndSwap(false, true) {
 		r.parker.gate.wait(most)
 		return

@@ -50,6 +50,7 @@ const (
 type Ring struct {
 	memory   mapping
 	capacity uint64
+	index    int      // its number in the session
 	file     *os.File // kept for an agent that adopts the session; nil in a directory
 	parker   parker
 }
@@ -66,9 +67,9 @@ func RecordBytesFor(capacity int) int { return min(RecordBytesMax, capacity/8) }
 // FileBytes is the size of a ring's file.
 func FileBytes(capacity int) int64 { return int64(capacity) + HeaderBytes }
 
-// create makes a ring of a new file, whose blocks are reserved.
-func create(file *os.File, capacity int) (*Ring, error) {
-	ring, err := mapped(file, capacity, true)
+// create makes a ring of a new file, whose blocks are reserved. With populate its pages are touched now.
+func create(file *os.File, capacity int, populate bool) (*Ring, error) {
+	ring, err := mapped(file, capacity, populate)
 	if err != nil {
 		return nil, err
 	}
@@ -213,15 +214,16 @@ func (r *Ring) pending(consumed uint64) (uint64, error) {
 	return pending, nil
 }
 
-// resumePosition is where a recoverer starts: the newest cell that is not above the epoch, if it is not behind
+// resumePosition is where a recoverer starts: the newest whole cell that is not above the epoch, if it is not behind
 // `consumed`.
 func (r *Ring) resumePosition(epoch uint64) uint64 {
 	consumed := r.Consumed()
 	best, position := uint64(0), consumed
 	for cell := range uintptr(2) {
-		of := load64(r.header(), headerCells+16*cell)
-		if of != 0 && of <= epoch && of > best {
-			best, position = of, load64(r.header(), headerCells+16*cell+8)
+		drained := load64(r.header(), headerCells+16*cell+8)
+		of, whole := unguarded(load64(r.header(), headerCells+16*cell), drained)
+		if whole && of != 0 && of <= epoch && of > best {
+			best, position = of, drained
 		}
 	}
 	if int64(position-consumed) < 0 {

@@ -46,7 +46,7 @@ type rule struct {
 
 // rulesFile is the file of rules: a header with a sequence, and two tables, of which the sequence selects the valid one.
 type rulesFile struct {
-	file   *os.File
+	file   *ownFile
 	memory mapping
 }
 
@@ -65,7 +65,8 @@ func formatRules(file *os.File) (*rulesFile, error) {
 	}
 	// SYNC(rules): stored last; a reader that sees it sees an empty file behind it.
 	store64(memory.base, 0, rulesMagic)
-	return &rulesFile{file, memory}, nil
+	owned, err := own(file)
+	return &rulesFile{owned, memory}, err
 }
 
 func openRules(file *os.File) (*rulesFile, error) {
@@ -76,7 +77,8 @@ func openRules(file *os.File) (*rulesFile, error) {
 	if magic := load64(memory.base, 0); magic != rulesMagic {
 		return nil, &DamageError{"table of rules", "magic", magic, "LDRULES and version 1"}
 	}
-	return &rulesFile{file, memory}, nil
+	owned, err := own(file)
+	return &rulesFile{owned, memory}, err
 }
 
 // sequence changes with every change of the rules; 0 before the first. SYNC(rules)
@@ -90,7 +92,10 @@ func (f *rulesFile) read() ([]rule, error) {
 			return nil, nil
 		}
 		table := make([]byte, rulesTableBytes)
-		_, err := f.file.ReadAt(table, int64(rulesTableAt+rulesTableBytes*(sequence%2)))
+		err := f.file.use(func(file *os.File) error {
+			_, err := file.ReadAt(table, int64(rulesTableAt+rulesTableBytes*(sequence%2)))
+			return err
+		})
 		now := f.sequence()
 		if now == sequence {
 			if err != nil {

@@ -9,8 +9,7 @@ import (
 	"unsafe"
 )
 
-// mapping is a piece of shared memory. It is never unmapped while a goroutine may log: callsites and rings point into
-// it.
+// mapping is a piece of shared memory. Callsites and rings point into it: it is unmapped where no goroutine can log.
 type mapping struct {
 	base  unsafe.Pointer
 	bytes uintptr
@@ -68,6 +67,23 @@ func (m mapping) unmap() error {
 	_, _, errno := syscall.Syscall(syscall.SYS_MUNMAP, uintptr(m.base), m.bytes, 0)
 	if errno != 0 {
 		return errno
+	}
+	return nil
+}
+
+// replace puts private memory of zeros in the place of a mapping, at once; fill writes into it before that.
+func (m mapping) replace(fill func(fresh unsafe.Pointer)) error {
+	fresh, err := mmap(0, m.bytes, syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE, -1, 0)
+	if err != nil {
+		return fmt.Errorf("replace a mapping: %w", err)
+	}
+	if fill != nil {
+		fill(pointerAt(fresh))
+	}
+	const mayMove, fixed = 1, 2
+	if _, _, errno := syscall.Syscall6(syscall.SYS_MREMAP, fresh, m.bytes, m.bytes, mayMove|fixed, uintptr(m.base), 0); errno != 0 {
+		_ = (mapping{pointerAt(fresh), m.bytes}).unmap() // The first error is the one to return.
+		return fmt.Errorf("replace a mapping: %w", errno)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func newRing(t *testing.T, capacity int) *Ring {
 	if err := file.Truncate(FileBytes(capacity)); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := create(file, capacity)
+	ring, err := create(file, capacity, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func runSequence(t *testing.T, c object) {
 	ring := newRing(t, capacity)
 	store64(ring.header(), headerCommitted, number(c["start"]))
 	store64(ring.header(), headerConsumed, number(c["start"]))
-	producer := newProducer(ring, testBell(), "vectors")
+	producer := newProducer(ring, testBell(), 0, "vectors")
 	for index, one := range c["steps"].([]any) {
 		step := one.(object)
 		if _, ok := step["push"]; ok {
@@ -149,7 +149,7 @@ func runSequence(t *testing.T, c object) {
 			}
 		} else {
 			producer.End()
-			producer = newProducer(ring, testBell(), "vectors")
+			producer = newProducer(ring, testBell(), 0, "vectors")
 			if ring.Committed() != number(step["committed"]) {
 				t.Fatalf("step %d: committed %d", index, ring.Committed())
 			}
@@ -271,7 +271,7 @@ func TestRingVectors(t *testing.T) {
 		store64(ring.header(), headerConsumed, number(c["consumed"]))
 		for at, one := range c["cells"].([]any) {
 			cell := one.(object)
-			store64(ring.header(), headerCells+16*uintptr(at), number(cell["epoch"]))
+			store64(ring.header(), headerCells+16*uintptr(at), number(cell["word"]))
 			store64(ring.header(), headerCells+16*uintptr(at)+8, number(cell["position"]))
 		}
 		if found := ring.resumePosition(number(c["epoch"])); found != number(c["position"]) {

@@ -1,7 +1,7 @@
 //! Another configuration while the agent runs: first what can go wrong, then what cannot.
 
 use super::{Agent, StartError};
-use crate::config::{AgentConfig, Change};
+use crate::config::{AgentConfig, Change, Process};
 use crate::flight_recorders::FlightRecorders;
 use crate::level_rules;
 use crate::metrics::MetricsServer;
@@ -46,7 +46,7 @@ impl Agent {
         self.sinks.mark_changed();
         let sessions: Vec<_> = self.server.sessions().cloned().collect();
         for session in &sessions {
-            self.open_sinks(session);
+            self.open_sinks(&Process::from(&**session));
         }
         self.backend.set_router(self.routing.router());
         self.backend

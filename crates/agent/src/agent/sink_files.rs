@@ -163,20 +163,19 @@ impl SinkFiles {
     }
 
     /// Opens the files that a process is the first to need.
-    pub(super) fn open_for(&mut self, session: &HostedSession, users: SinkUsers<'_>) {
-        let process = Process::from(session);
+    pub(super) fn open_for(&mut self, process: &Process<'_>, users: SinkUsers<'_>) {
         let sinks: Vec<SinkConfig> = {
             let routing = self.routing.lock();
-            let sinks = routing.sinks_for(&process);
+            let sinks = routing.sinks_for(process);
             sinks.filter(|sink| sink.has_placeholders()).cloned().collect()
         };
         for sink in sinks {
-            let key = key_of(&sink, &process);
+            let key = key_of(&sink, process);
             if self.routing.lock().numbers.contains_key(&key) {
                 self.uses.idle_since.remove(&key);
                 continue;
             }
-            match self.open_own_or_shared(&sink, &process, users) {
+            match self.open_own_or_shared(&sink, process, users) {
                 Ok((number, is_shared)) => {
                     self.uses.unopened.remove(&key);
                     let mut routing = self.routing.lock();
@@ -299,10 +298,11 @@ impl SinkFiles {
         }
         let mut needed = BTreeSet::new();
         for session in users.server.sessions() {
-            let files = self.routing.lock().files_of(&Process::from(&**session));
+            let process = Process::from(&**session);
+            let files = self.routing.lock().files_of(&process);
             if files.iter().any(|key| self.uses.unopened.contains(key)) {
                 needed.extend(files);
-                self.open_for(session, users);
+                self.open_for(&process, users);
             }
         }
         self.uses.unopened.retain(|key| needed.contains(key));

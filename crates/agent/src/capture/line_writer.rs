@@ -340,7 +340,8 @@ impl LineWriter {
         match wrote {
             // A drop is counted where it is decided.
             Wrote::Committed | Wrote::Dropped => {}
-            Wrote::GapDue => drop(local::count_drop(DropReason::Other)),
+            // Its ring is of the largest size.
+            Wrote::GapDue | Wrote::RingFull => drop(local::count_drop(DropReason::Other)),
             Wrote::NoRing => self.session.header().count_drop(DropReason::Closed, 1),
         }
     }

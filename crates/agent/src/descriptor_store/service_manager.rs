@@ -23,6 +23,9 @@ use std::time::Duration;
 /// Longest time that a message waits for the service manager to take others, in milliseconds.
 const ROOM_MS: u64 = 100;
 
+/// Digits of a packet in the names of an earlier build; the number of a session has 16 at most.
+const EARLIER_NAME_DIGITS: usize = 96;
+
 /// First descriptor that a service manager passes.
 const FIRST: i32 = 3;
 
@@ -89,6 +92,10 @@ impl ServiceManager {
         for (name, descriptor) in std::mem::take(&mut self.inherited) {
             // Sockets that the manager opens have other names; they are not used here.
             let Some((session, number, packet)) = read_name(&name) else {
+                if is_name_of_earlier_build(&name) {
+                    self.use_name(&name);
+                    self.unremoved.push(name);
+                }
                 continue;
             };
             let found = sessions.entry(session).or_default();
@@ -116,6 +123,7 @@ impl ServiceManager {
                 }
             }
         }
+        self.send_removals();
         (restored, notices)
     }
 
@@ -294,6 +302,16 @@ fn name_of(packet: &Packet, number: usize) -> String {
         ..
     } = packet;
     format!("{name}-{pid:x}-{uid:x}-{gid:x}-{policy:x}-{ring_bytes:x}-{rings_max:x}-{flags:x}")
+}
+
+/// Returns whether an earlier build has stored a descriptor under a name: a whole packet in hexadecimal digits, and a
+/// number. Nobody can read it any more, and it takes room.
+fn is_name_of_earlier_build(name: &str) -> bool {
+    name.split_once('-').is_some_and(|(packet, number)| {
+        packet.len() == EARLIER_NAME_DIGITS
+            && packet.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
 fn read_name(name: &str) -> Option<(u64, usize, Option<Packet>)> {

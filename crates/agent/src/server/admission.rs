@@ -5,7 +5,7 @@ use super::refusal::refused;
 use super::sessions::{ServedSession, Sessions};
 use crate::config::{Limits, Process, Quota, keep_bytes_of};
 use crate::limits::SESSION_BYTES;
-use logdrive_ring::{HostedSession, Ring};
+use logdrive_ring::HostedSession;
 use logdrive_wire::agent::{Refused, RefusedCode};
 use std::fmt;
 
@@ -19,17 +19,18 @@ pub(super) struct ResourceRequest<'a> {
     /// Session that they are for; `None` for a new one, which takes memory itself.
     pub(super) session: Option<u64>,
     pub(super) rings: usize,
-    pub(super) ring_bytes: usize,
+    /// Bytes of their files.
+    pub(super) bytes: u64,
 }
 
 impl<'a> ResourceRequest<'a> {
     /// Further rings of a session.
-    pub(super) fn more_rings(session: &'a HostedSession, rings: usize) -> Self {
+    pub(super) fn more_rings(session: &'a HostedSession, rings: usize, bytes: u64) -> Self {
         Self {
             process: Process::from(session),
             session: Some(session.id()),
             rings,
-            ring_bytes: session.options().ring_bytes,
+            bytes,
         }
     }
 }
@@ -87,13 +88,9 @@ fn quotas<'a>(
     .filter_map(|(scope, quota)| Some((scope, quota?)))
 }
 
-/// Bytes of shared memory of a session with so many rings.
-fn memory_bytes(rings: usize, ring_bytes: usize) -> u64 {
-    SESSION_BYTES + rings as u64 * Ring::file_bytes(ring_bytes)
-}
-
+/// Bytes of shared memory of a session.
 fn session_bytes(session: &HostedSession) -> u64 {
-    memory_bytes(session.ring_count(), session.options().ring_bytes)
+    SESSION_BYTES + session.rings_bytes()
 }
 
 /// Checks a request against the limits of the process, its user, its application and all together.
@@ -107,7 +104,7 @@ pub(super) fn check(
     for (scope, quota) in quotas(&options.limits, request.process, request.session) {
         let mut processes = u64::from(is_new);
         let mut rings = request.rings as u64;
-        let mut bytes = rings * Ring::file_bytes(request.ring_bytes);
+        let mut bytes = request.bytes;
         if is_new {
             bytes += SESSION_BYTES + keep_bytes(&request.process);
         }

@@ -2,7 +2,9 @@
 
 use super::descriptor_closer::DescriptorCloser;
 use super::refusal::{refused, unreadable};
-use crate::limits::{MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX};
+use crate::limits::{
+    FIRST_MESSAGE_MS_MAX, MESSAGES_PER_SECOND_MAX, QUEUE_BYTES_MAX, RINGS_PER_MESSAGE, STUCK_MS_MAX,
+};
 use logdrive_ring::channel::{Channel, Received};
 use logdrive_ring::{HostedSession, Peer};
 use logdrive_wire::agent::{Adopt, Keep, Message, Refused, RefusedCode};
@@ -18,6 +20,7 @@ pub(super) struct Connection {
     pub(super) channel: Channel,
     pub(super) peer: Peer,
     pub(super) role: Role,
+    accepted_at: Instant,
     /// Time at which the last message of a peer without a session came, or its answer went.
     pub(super) active_at: Instant,
     queue: VecDeque<Outgoing>,
@@ -105,6 +108,7 @@ impl Connection {
             channel,
             peer,
             role: Role::New,
+            accepted_at: now,
             active_at: now,
             queue: VecDeque::new(),
             queued_bytes: 0,
@@ -213,17 +217,26 @@ impl Connection {
         }
     }
 
-    /// Returns whether a time is over: of a peer that takes nothing, or one without a session that says nothing.
+    /// Returns whether it has begun no session and waits for no answer: it gives way where there is no room.
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.role {
+            Role::New | Role::Adopting(_) | Role::Tool { waits: false } => true,
+            Role::Process { .. } | Role::Tool { waits: true } => false,
+        }
+    }
+
+    /// Returns whether a time is over: of a peer that takes nothing, one that does not say what it is, or one without a
+    /// session that says nothing.
     pub(super) fn is_overdue(&self, now: Instant, idle: Duration) -> bool {
         let has_passed = |active_at: Instant| now.saturating_duration_since(active_at);
         let blocked = self
             .blocked_since
             .is_some_and(|active_at| has_passed(active_at) >= Duration::from_millis(STUCK_MS_MAX));
-        let silent = match &self.role {
-            Role::New | Role::Adopting(_) | Role::Tool { waits: false } => has_passed(self.active_at) >= idle,
-            Role::Process { .. } | Role::Tool { waits: true } => false,
-        };
-        blocked || silent
+        let first = Duration::from_millis(FIRST_MESSAGE_MS_MAX);
+        let is_new = matches!(self.role, Role::New);
+        let late = is_new && has_passed(self.accepted_at) >= first.min(idle);
+        let silent = self.is_idle() && has_passed(self.active_at) >= idle;
+        blocked || late || silent
     }
 }
 

@@ -47,24 +47,28 @@ impl Connections {
         self.by_key.get_mut(&key)
     }
 
-    /// Admits a connection that was accepted; of `most`, one user has a part.
+    /// Admits a connection that was accepted; of `most`, one user has a part. The agent's own user may have any number of
+    /// sessions, but no more than that part of connections without one. Where there is no room, connections that have
+    /// begun no session give way to new ones, so that idle ones keep nobody out.
     pub(super) fn admit(&mut self, channel: Channel, most: u32, now: Instant) {
         let Ok(peer) = channel.peer() else {
             return;
         };
-        if self.len() >= most as usize {
-            let reason = format!("the agent has its most connections ({most})");
-            let advice = "end some processes, or raise `connections` in its configuration";
-            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
-        }
-        let of_user = self.by_key.values().filter(|other| other.peer.uid == peer.uid);
+        let is_own = peer.uid == logdrive_ring::user_id();
+        let counts = |other: &&Connection| other.peer.uid == peer.uid && (!is_own || other.is_idle());
+        let of_user = self.by_key.values().filter(counts).count();
         let user_max = (most / USER_PART_OF_CONNECTIONS).max(1) as usize;
-        if peer.uid != logdrive_ring::user_id() && of_user.count() >= user_max {
+        if of_user >= user_max && !self.evict(Some(peer.uid)) {
             let reason = format!(
                 "user {} has the most connections of one user ({user_max})",
                 peer.uid
             );
             let advice = "end some processes, or raise `connections` in the agent's configuration";
+            return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
+        }
+        if self.len() >= most as usize && !self.evict(None) {
+            let reason = format!("the agent has its most connections ({most})");
+            let advice = "end some processes, or raise `connections` in its configuration";
             return self.reject(&channel, refused(RefusedCode::Limit, reason, advice));
         }
         let key = self.next_key;
@@ -73,6 +77,48 @@ impl Connections {
             self.accepted += 1;
             self.by_key.insert(key, Connection::new(channel, peer, now));
         }
+    }
+
+    /// Closes the connection without a session that has been silent for the longest time: of this user, or of the one
+    /// with the most of them. Returns `false` where there is none.
+    pub(super) fn evict(&mut self, user: Option<u32>) -> bool {
+        let idle = |connections: &HashMap<u64, Connection>, user: u32| {
+            let of_user = connections.iter();
+            of_user
+                .filter(|(_, connection)| connection.is_idle() && connection.peer.uid == user)
+                .min_by_key(|(_, connection)| connection.active_at)
+                .map(|(key, _)| *key)
+        };
+        let Some(key) = user
+            .or_else(|| self.user_with_most_idle())
+            .and_then(|user| idle(&self.by_key, user))
+        else {
+            return false;
+        };
+        let reason = "the agent has no room, and closes a connection without a session for a new one";
+        let why = refused(
+            RefusedCode::Limit,
+            reason,
+            "connect when there is something to say",
+        );
+        if let Ok(bytes) = Message::Refused(why).encode()
+            && let Some(connection) = self.by_key.get(&key)
+        {
+            // A peer that cannot receive it sees the end of the connection.
+            let _ = connection.channel.send(&bytes, &[]);
+        }
+        self.closed += 1;
+        self.close(key);
+        true
+    }
+
+    fn user_with_most_idle(&self) -> Option<u32> {
+        let mut idle_of: HashMap<u32, usize> = HashMap::new();
+        for connection in self.by_key.values().filter(|connection| connection.is_idle()) {
+            *idle_of.entry(connection.peer.uid).or_default() += 1;
+        }
+        let most = idle_of.into_iter().max_by_key(|(_, count)| *count)?;
+        Some(most.0)
     }
 
     /// Refuses a peer.

@@ -1,8 +1,7 @@
 //! Events of a server for its owner, who drains the sessions.
 
-use logdrive_drain::RecorderOptions;
+use logdrive_drain::{ClientProcess, RecorderOptions, describe_cause, describe_exit_alone, noted_exit};
 use logdrive_ring::{Exit, HostedSession, Peer};
-use nix::sys::signal::Signal;
 use std::sync::Arc;
 
 /// Something that the owner of a [`super::Server`] has to act on.
@@ -58,6 +57,13 @@ pub enum Event {
         /// End of the process.
         end: End,
     },
+    /// A process whose session ended in order, and is forgotten, has now ended otherwise than with success.
+    Ended {
+        /// The process.
+        client: ClientProcess,
+        /// Its end in words: for a record in its log.
+        text: String,
+    },
     /// A tool waits for [`super::Server::answer`] or [`super::Server::refuse`].
     Request {
         /// Tool that waits for the answer.
@@ -108,8 +114,8 @@ pub enum Request {
 /// End of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The process said goodbye, and ended before it received `done`.
-    Goodbye,
+    /// The process said goodbye, and ended before it received `done`; with its exit, where that is known.
+    Goodbye(Option<Exit>),
     /// The kernel says how.
     Exited(Exit),
     /// The process has ended, and its exit status is unknown.
@@ -125,49 +131,25 @@ impl End {
             Self::Exited(Exit::Signal(_)) => true,
             Self::Exited(Exit::Status(status)) => status != 0 && session.header().totals().panics > 0,
             Self::Ended => true,
-            Self::Goodbye | Self::Vanished => false,
+            Self::Goodbye(_) | Self::Vanished => false,
         }
     }
 
     /// In words, with what the process has noted itself: for the record that ends a session. The noted words are the
     /// process's own and believed only where the kernel does not say more.
     pub fn describe(self, session: &HostedSession) -> String {
-        let noted = session.header().totals().signal;
-        let how = match (self, noted) {
-            (Self::Goodbye, _) => "ended in order".to_owned(),
-            (Self::Exited(Exit::Status(0)), _) => "exited with status 0, without goodbye".to_owned(),
-            (Self::Exited(Exit::Status(status)), _) => {
-                format!("exited with status {status}, without goodbye")
-            }
-            (Self::Exited(Exit::Signal(signal)), Some((noted, thread, _))) if noted == signal => {
-                format!("was ended by {} in thread {thread}", signal_name(signal))
-            }
-            (Self::Exited(Exit::Signal(signal)), _) => format!("was ended by {}", signal_name(signal)),
-            (Self::Ended, Some((signal, thread, _))) => {
-                format!("was ended by {} in thread {thread}", signal_name(signal))
-            }
+        let header = session.header();
+        let how = match (self, header.totals().signal) {
+            (Self::Exited(exit), _) => describe_cause(header, Some(exit)),
+            (Self::Ended, Some(_)) => describe_cause(header, None),
             (Self::Ended, None) => "was killed or exited without goodbye".to_owned(),
+            (Self::Goodbye(None | Some(Exit::Status(0))), _) => "ended in order".to_owned(),
+            (Self::Goodbye(Some(exit)), _) => match noted_exit(header) {
+                Some((noted, text)) if noted == exit => text,
+                _ => describe_exit_alone(exit),
+            },
             (Self::Vanished, _) => "closed its connection and did not come back".to_owned(),
         };
-        let panics = match session.header().totals().panics {
-            0 => String::new(),
-            count => format!(", after {count} panics"),
-        };
-        format!(
-            "process {} of {} {how}{panics}",
-            session.peer().pid,
-            session.app()
-        )
-    }
-}
-
-/// `signal 11 (SIGSEGV)`.
-fn signal_name(signal: u32) -> String {
-    let known = i32::try_from(signal)
-        .ok()
-        .and_then(|signal| Signal::try_from(signal).ok());
-    match known {
-        Some(known) => format!("signal {signal} ({})", known.as_str()),
-        None => format!("signal {signal}"),
+        format!("process {} of {} {how}", session.peer().pid, session.app())
     }
 }

@@ -51,7 +51,7 @@ pub struct ServerCounts {
     pub accepted: u64,
     /// Connections and requests that were refused in words.
     pub refused: u64,
-    /// Connections that were closed because their peer was silent, slow, or not understood.
+    /// Connections that were closed because their peer was silent, slow, or not understood, or gave way to a new one.
     pub closed: u64,
     /// Sessions that were made.
     pub joined: u64,

@@ -5,6 +5,7 @@ use super::descriptor_closer::DescriptorCloser;
 use super::event::{End, Event};
 use super::options::ServerOptions;
 use super::sessions::Sessions;
+use logdrive_drain::ClientProcess;
 
 /// Processes and tools, as far as their messages reach.
 #[derive(Debug)]
@@ -30,5 +31,12 @@ impl Peers {
             let session = served.session;
             self.events.push(Event::Left { session, end });
         }
+    }
+
+    /// Reports the ends of processes whose sessions are over to the owner.
+    pub(super) fn report_ended(&mut self, ended: impl IntoIterator<Item = (ClientProcess, String)>) {
+        let events = ended.into_iter();
+        let events = events.map(|(client, text)| Event::Ended { client, text });
+        self.events.extend(events);
     }
 }

@@ -13,7 +13,8 @@ use crate::limits::{RINGS_ASKED_MAX, RINGS_AT_START, RINGS_PER_TURN};
 use logdrive_drain::RecorderOptions;
 use logdrive_drain::control::read_selector;
 use logdrive_ring::channel::into_files;
-use logdrive_ring::{HostedOptions, HostedSession, MemoryFiles, Peer, is_memory_file};
+use logdrive_ring::limits::RING_BYTES_MIN;
+use logdrive_ring::{HostedOptions, HostedSession, MemoryFiles, Peer, Ring, is_memory_file};
 use logdrive_wire::agent::{Adopt, Hello, Keep, Message, Refused, RefusedCode, Welcome};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,9 +52,11 @@ impl Peers {
                 self.add_late_rings(session, peer, std::mem::take(&mut descriptors))
             }
             (Message::MoreRings { count }, Some(session)) => {
-                if let Some(served) = self.sessions.get_mut(session) {
-                    served.rings_requested = (served.rings_requested + count).min(RINGS_ASKED_MAX);
-                }
+                self.request_rings(session, false, count);
+                Ok(())
+            }
+            (Message::SmallRings { count }, Some(session)) => {
+                self.request_rings(session, true, count);
                 Ok(())
             }
             (Message::Flush { ticket, durable }, Some(session)) => {
@@ -96,6 +99,13 @@ impl Peers {
         }
     }
 
+    fn request_rings(&mut self, session: u64, small: bool, count: u32) {
+        if let Some(served) = self.sessions.get_mut(session) {
+            let requested = &mut served.rings_requested[usize::from(small)];
+            *requested = (*requested + count).min(RINGS_ASKED_MAX);
+        }
+    }
+
     fn begin_end(&mut self, session: u64) {
         let served = self.sessions.get_mut(session);
         if let Some(served) = served.filter(|served| !served.is_ending) {
@@ -120,7 +130,7 @@ impl Peers {
             process,
             session: None,
             rings: wanted,
-            ring_bytes,
+            bytes: wanted as u64 * Ring::file_bytes(ring_bytes),
         })?;
         let rings_max = admission::rings_max(&self.options.limits, &process);
         let options = HostedOptions {
@@ -206,7 +216,7 @@ impl Peers {
                 process: Process::from(shown),
                 session: None,
                 rings: total,
-                ring_bytes: shown.options().ring_bytes,
+                bytes: least_bytes(total),
             });
         };
         let peer = known.peer();
@@ -218,7 +228,7 @@ impl Peers {
             ));
         }
         let rings = total.saturating_sub(known.ring_count());
-        self.admit(&ResourceRequest::more_rings(known, rings))
+        self.admit(&ResourceRequest::more_rings(known, rings, least_bytes(rings)))
     }
 
     fn adopt_rings(
@@ -242,7 +252,11 @@ impl Peers {
         let Some(session) = served.map(|served| Arc::clone(&served.session)) else {
             return Ok(());
         };
-        self.admit(&ResourceRequest::more_rings(&session, rings.len()))?;
+        let bytes = rings
+            .iter()
+            .map(|ring| ring.metadata().map_or(u64::MAX, |found| found.len()));
+        let bytes = bytes.fold(0, u64::saturating_add);
+        self.admit(&ResourceRequest::more_rings(&session, rings.len(), bytes))?;
         for ring in rings {
             session.take_ring(ring).map_err(bad_memory)?;
             let newest = session.memory_ids().pop();
@@ -285,7 +299,7 @@ impl Peers {
             process,
             session: None,
             rings: session.ring_count(),
-            ring_bytes: session.options().ring_bytes,
+            bytes: session.rings_bytes(),
         })?;
         let rings_max = admission::rings_max(&self.options.limits, &process);
         let number = self.sessions.number(Some(message.session));
@@ -388,11 +402,16 @@ impl Peers {
             let Some(served) = self.sessions.waiting_for_rings() else {
                 return;
             };
-            let count = served.rings_requested.min(left);
-            served.rings_requested -= count;
+            // Those that replace others first: a thread that asks for one has no room.
+            let small = served.rings_requested[0] == 0;
+            let requested = &mut served.rings_requested[usize::from(small)];
+            let count = (*requested).min(left);
+            *requested -= count;
             left -= count;
             let (session, connection) = (Arc::clone(&served.session), served.connection);
-            self.send_rings_to(&session, connection, count as usize, now);
+            let largest = session.options().ring_bytes;
+            let ring_bytes = if small { RING_BYTES_MIN } else { largest };
+            self.send_rings_to(&session, connection, (count as usize, ring_bytes), now);
         }
     }
 
@@ -400,18 +419,18 @@ impl Peers {
         &mut self,
         session: &Arc<HostedSession>,
         connection: Option<u64>,
-        count: usize,
+        (count, ring_bytes): (usize, usize),
         now: Instant,
     ) {
         let first = session.ring_count();
-        let added = (0..count).try_for_each(|_| self.add_ring(session));
+        let added = (0..count).try_for_each(|_| self.add_ring(session, ring_bytes));
         let made = session.ring_count() - first;
         // Before the process has them.
         self.sessions.store(session.id());
         if added.is_err()
             && let Some(served) = self.sessions.get_mut(session.id())
         {
-            served.rings_requested = 0;
+            served.rings_requested = [0; 2];
         }
         let Some(key) = connection else { return };
         for (message, with) in rings_messages(session, first, first + made) {
@@ -428,9 +447,10 @@ impl Peers {
     }
 
     /// Makes one more ring of a session, if all limits allow it.
-    fn add_ring(&mut self, session: &HostedSession) -> Result<(), Refused> {
-        self.admit(&ResourceRequest::more_rings(session, 1))?;
-        session.add_ring().map_err(no_memory)?;
+    fn add_ring(&mut self, session: &HostedSession, ring_bytes: usize) -> Result<(), Refused> {
+        let bytes = Ring::file_bytes(ring_bytes);
+        self.admit(&ResourceRequest::more_rings(session, 1, bytes))?;
+        session.add_ring_of(ring_bytes).map_err(no_memory)?;
         self.sessions
             .claim(session.id(), session.memory_ids().pop().as_slice())
     }
@@ -465,6 +485,11 @@ impl Peers {
             self.events.push(Event::Keep { session, keep });
         }
     }
+}
+
+/// Bytes that so many rings take at least: their sizes are known when all of them have come.
+fn least_bytes(rings: usize) -> u64 {
+    rings as u64 * Ring::file_bytes(RING_BYTES_MIN)
 }
 
 fn recorder_options(request: &Keep, bytes: u64) -> RecorderOptions {

@@ -3,14 +3,15 @@
 use super::event::End;
 use super::ready::{Source, Watcher};
 use super::refusal::refused;
+use super::watched_process::{FinishedProcesses, WatchedProcess};
 use crate::descriptor_store::DescriptorStore;
-use crate::limits::{AWAY_MS_MAX, EXIT_WAIT_MS, LIST_BYTES_MAX, SESSION_NUMBER_MAX};
+use crate::limits::{AWAY_MS_MAX, LIST_BYTES_MAX, SESSION_NUMBER_MAX};
+use logdrive_drain::ClientProcess;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{HostedSession, MemoryId, Peer, exit_of};
+use logdrive_ring::{HostedSession, MemoryId, Peer};
 use logdrive_wire::agent::{Message, Refused, RefusedCode, SessionEntry, SessionState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,15 +21,13 @@ pub(super) struct ServedSession {
     pub(super) session: Arc<HostedSession>,
     pub(super) connection: Option<u64>,
     /// The process, where the system has descriptors of processes.
-    process: Option<OwnedFd>,
+    process: Option<WatchedProcess>,
     /// Since when it has no connection.
     away_since: Option<Instant>,
     /// True if it has said goodbye.
     pub(super) is_ending: bool,
-    /// Time at which its end was seen; its status may still come.
-    died_at: Option<Instant>,
-    /// Rings that it waits for.
-    pub(super) rings_requested: u32,
+    /// Rings that it waits for: of the largest size, and small ones.
+    pub(super) rings_requested: [u32; 2],
     /// Bytes of the flight recorder that it wished for.
     pub(super) keep_bytes: u64,
 }
@@ -41,14 +40,14 @@ impl ServedSession {
         connection: Option<u64>,
         now: Instant,
     ) -> Self {
+        let pid = session.peer().pid;
         Self {
             session,
             connection,
-            process,
+            process: process.map(|descriptor| WatchedProcess::new(descriptor, pid)),
             away_since: connection.is_none().then_some(now),
             is_ending: false,
-            died_at: None,
-            rings_requested: 0,
+            rings_requested: [0; 2],
             keep_bytes: 0,
         }
     }
@@ -65,22 +64,17 @@ impl ServedSession {
 
     /// End of the process, if it has ended and no more is to be learned of it.
     fn end(&mut self, now: Instant) -> Option<End> {
-        let process = self.process.as_ref()?;
-        // The event may be that of an earlier session of the same number.
-        let mut polled = [PollFd::new(process, PollFlags::IN)];
-        if poll(&mut polled, Some(&Timespec::default())).unwrap_or(0) == 0 {
-            return None;
-        }
-        let is_fetched = polled[0].revents().contains(PollFlags::HUP);
-        let exit = exit_of(process.as_fd(), self.session.peer().pid);
-        let died_at = *self.died_at.get_or_insert(now);
-        let waited = now.saturating_duration_since(died_at) >= Duration::from_millis(EXIT_WAIT_MS);
-        match exit {
-            _ if self.is_ending => Some(End::Goodbye),
-            Some(exit) => Some(End::Exited(exit)),
-            // Where its parent has not fetched the status, that it does is an event of its own.
-            None => (is_fetched || waited).then_some(End::Ended),
-        }
+        let exit = self.process.as_mut()?.exit(now)?;
+        Some(match exit {
+            exit if self.is_ending => End::Goodbye(exit),
+            Some(exit) => End::Exited(exit),
+            None => End::Ended,
+        })
+    }
+
+    /// The descriptor of the process.
+    fn descriptor(&self) -> Option<&OwnedFd> {
+        self.process.as_ref().map(|process| &process.descriptor)
     }
 }
 
@@ -92,6 +86,8 @@ pub(super) struct Sessions {
     last_number: u64,
     /// Session of each memory file.
     owners: HashMap<MemoryId, u64>,
+    /// Processes whose sessions have ended in order.
+    finished: FinishedProcesses,
     /// Holds the descriptors of sessions beyond the death of this agent.
     store: Option<DescriptorStore>,
 }
@@ -103,6 +99,7 @@ impl Sessions {
             served: BTreeMap::new(),
             last_number: 0,
             owners: HashMap::new(),
+            finished: FinishedProcesses::default(),
             store: None,
         }
     }
@@ -126,7 +123,9 @@ impl Sessions {
 
     /// A session whose process waits for rings.
     pub(super) fn waiting_for_rings(&mut self) -> Option<&mut ServedSession> {
-        self.served.values_mut().find(|served| served.rings_requested > 0)
+        self.served
+            .values_mut()
+            .find(|served| served.rings_requested != [0; 2])
     }
 
     /// A number for a session: the wanted one if it is free, otherwise one that rises with time.
@@ -147,7 +146,8 @@ impl Sessions {
     pub(super) fn enter(&mut self, served: ServedSession) -> Result<(), Refused> {
         let id = served.session.id();
         self.claim(id, &served.session.memory_ids())?;
-        if let Some(process) = &served.process {
+        self.finished.remove(id, &self.watcher);
+        if let Some(process) = served.descriptor() {
             // Without it the end of the connection is the end of the process.
             let _ = self.watcher.add(process, Source::Process(id));
         }
@@ -227,7 +227,7 @@ impl Sessions {
     pub(super) fn reconnected(&mut self, session: u64, key: u64) -> Option<u64> {
         let served = self.served.get_mut(&session)?;
         served.away_since = None;
-        served.rings_requested = 0;
+        served.rings_requested = [0; 2];
         served.connection.replace(key).filter(|earlier| *earlier != key)
     }
 
@@ -238,7 +238,7 @@ impl Sessions {
             return None;
         }
         served.connection = None;
-        served.rings_requested = 0;
+        served.rings_requested = [0; 2];
         served.away_since = Some(now);
         served.process.is_none().then_some(End::Ended)
     }
@@ -248,17 +248,38 @@ impl Sessions {
         self.served.get_mut(&session)?.end(now)
     }
 
+    /// The process of a session that is over, and its end in words, if it has ended and that is worth a line. Another
+    /// session of the process tells its end itself.
+    pub(super) fn check_finished(&mut self, session: u64, now: Instant) -> Option<(ClientProcess, String)> {
+        let (client, text) = self.finished.check(session, &self.watcher, now)?;
+        let mut others = self.served.values();
+        let has_other = others.any(|served| served.session.peer().pid == client.pid && !served.is_ending);
+        (!has_other).then_some((client, text))
+    }
+
+    /// Processes of sessions that are over, which have ended some time ago, with their ends in words.
+    pub(super) fn overdue_finished(&mut self, now: Instant) -> Vec<(ClientProcess, String)> {
+        let overdue = self.finished.overdue(now).into_iter();
+        overdue
+            .filter_map(|session| self.check_finished(session, now))
+            .collect()
+    }
+
     /// Sessions that are over: those without a connection, those whose status was awaited.
     pub(super) fn overdue(&mut self, now: Instant) -> Vec<(u64, End)> {
         let has_passed = |since: Option<Instant>, ms: u64| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= Duration::from_millis(ms))
         };
         let end = |served: &mut ServedSession| {
-            if has_passed(served.died_at, EXIT_WAIT_MS) {
+            if served
+                .process
+                .as_ref()
+                .is_some_and(|process| process.has_waited(now))
+            {
                 return served.end(now);
             }
             has_passed(served.away_since, AWAY_MS_MAX).then_some(match served.is_ending {
-                true => End::Goodbye,
+                true => End::Goodbye(None),
                 false => End::Vanished,
             })
         };
@@ -268,11 +289,26 @@ impl Sessions {
 
     /// Forgets a session. The store has it until it is [released](Self::release).
     pub(super) fn remove(&mut self, session: u64) -> Option<ServedSession> {
-        let served = self.served.remove(&session)?;
-        self.owners.retain(|_, owner| *owner != session);
-        if let Some(process) = &served.process {
+        let served = self.forget(session)?;
+        if let Some(process) = served.descriptor() {
             self.watcher.remove(process);
         }
+        Some(served)
+    }
+
+    /// Forgets a session that has ended in order, as [`Sessions::remove`] does. Its process is watched on. Returns its
+    /// connection.
+    pub(super) fn finish(&mut self, session: u64) -> Option<u64> {
+        let served = self.forget(session)?;
+        if let Some(process) = served.process {
+            self.finished.add(&served.session, process, &self.watcher);
+        }
+        served.connection
+    }
+
+    fn forget(&mut self, session: u64) -> Option<ServedSession> {
+        let served = self.served.remove(&session)?;
+        self.owners.retain(|_, owner| *owner != session);
         Some(served)
     }
 
@@ -291,12 +327,15 @@ impl Sessions {
     /// Stores what is new of a session.
     pub(super) fn store(&mut self, session: u64) {
         if let (Some(store), Some(served)) = (&mut self.store, self.served.get(&session)) {
-            store.store(&served.session, served.process.as_ref());
+            store.store(&served.session, served.descriptor());
         }
     }
 
-    /// All of a session is written: its memory is not needed any more.
+    /// All of a session is written: its memory is not needed any more, unless its process has shown it again since.
     pub(super) fn release(&mut self, session: u64) {
+        if self.served.contains_key(&session) {
+            return;
+        }
         if let Some(store) = &mut self.store {
             store.remove(session);
         }
@@ -316,7 +355,7 @@ impl Sessions {
     fn store_all(&mut self, connected: Result<bool, String>) -> Result<(), String> {
         if connected? && let Some(store) = &mut self.store {
             for served in self.served.values() {
-                store.store(&served.session, served.process.as_ref());
+                store.store(&served.session, served.descriptor());
             }
         }
         Ok(())

@@ -298,9 +298,13 @@ impl AgentLoop {
                 ticket,
                 span_ns,
             } => waiters.write_kept((session, ticket), span_ns, ALL),
+            // Its process has ended in the same turn, as `Left` says.
+            Event::Bye { session } if self.server.session(session).is_none() => {}
             Event::Bye { session } => waiters.bye(session, ALL),
             // Its end is logged before that of the command.
             Event::Left { session, end } => waiters.left(&session, end, ALL),
+            // Most often it is the command, whose end is logged anyway.
+            Event::Ended { .. } => {}
             Event::Request {
                 requester,
                 peer,

@@ -105,6 +105,7 @@ fn play_honest(dir: &Path) -> String {
     let guard = logdrive::builder("honest")
         .use_env(false)
         .agent(socket(dir))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .run_dir(dir.join("own"))
         .file(logdrive::File::new(dir.join("own.log")))

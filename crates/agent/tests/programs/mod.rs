@@ -170,6 +170,7 @@ pub(crate) fn serve(dir: &Path, mut work: impl FnMut(&str, u32)) {
     let guard = logdrive::builder(&app)
         .use_env(false)
         .agent(dir.join("sock/agent.sock"))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .full(logdrive::Full::Block)
         .filter("debug")
         .run_dir(dir.join("own"))

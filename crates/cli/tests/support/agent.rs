@@ -98,6 +98,7 @@ pub(crate) fn play() -> bool {
     let app = std::env::var(APP).expect("the app's name is given");
     let mut builder = logdrive::builder(&app)
         .agent(socket(dir))
+        .agent_timeout(std::time::Duration::from_secs(60))
         .run_dir(dir.join("run"))
         .file(logdrive::File::new(dir.join("alone.log")))
         .filter("info");

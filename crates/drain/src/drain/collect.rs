@@ -2,13 +2,20 @@
 
 use super::callsite::RoutedCallsite;
 use super::counts::DrainCounts;
+use super::input_account::CallDrops;
 use super::ring_reader::{NO_RECORD, ReadError, RingReader};
 use super::session_input::SessionInput;
 use crate::flight_recorder::FlightRecorder;
+use crate::limits::PRESSURE_BYTES_MIN;
+use logdrive_ring::Consumer;
 use logdrive_ring::clock::ticks_of;
-use logdrive_ring::{Consumer, DropReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Bytes in a ring from which on records are not held back to be put in order. A small ring that fills is replaced.
+fn pressure_bytes(capacity_bytes: usize) -> usize {
+    (capacity_bytes / 16).max(PRESSURE_BYTES_MIN.min(capacity_bytes / 4))
+}
 
 /// Sessions and rings.
 #[derive(Debug)]
@@ -18,7 +25,7 @@ pub(super) struct Collector {
     pub(super) inputs: Vec<Option<SessionInput>>,
     pub(super) readers: Vec<RingReader>,
     spare_windows: Vec<Vec<u8>>,
-    /// Rings that were found to be damaged in this pass: the number of the session, and the line for the log.
+    /// Damage that was found in this pass: the number of the session, and the line for the log.
     damages: Vec<(usize, String)>,
     /// Fill of the fullest ring at the last pass, in sixteenths of an eighth.
     pub(super) fullest: usize,
@@ -140,7 +147,9 @@ impl Collector {
         let latest_ticks = start_ticks.saturating_add(1 << 32).min(NO_RECORD - 1);
         let mut has_pressure = false;
         self.fullest = 0;
-        for index in 0..self.readers.len() {
+        // From the last ring on: where a thread has got a larger ring, which has a higher number, what it wrote to the smaller
+        // one before is seen, too.
+        for index in (0..self.readers.len()).rev() {
             let reader = &mut self.readers[index];
             if reader.quarantined {
                 continue;
@@ -154,7 +163,7 @@ impl Collector {
             match reader.observe(&mut self.spare_windows, latest_ticks) {
                 Ok(left) => {
                     let capacity_bytes = reader.ring().capacity_bytes();
-                    has_pressure |= left > capacity_bytes / 16;
+                    has_pressure |= left > pressure_bytes(capacity_bytes);
                     self.fullest = self.fullest.max(left * 8 * 16 / capacity_bytes);
                 }
                 Err(error) => self.quarantine(index, &error),
@@ -176,6 +185,11 @@ impl Collector {
         };
         // In the middle of a pass nothing can be written; the rings of a pass bound the list.
         let text = format!("a ring{owner} is damaged and not read any more: {error}");
+        self.note_damage(number, text);
+    }
+
+    /// Notes damage of a session, of which there are few in a pass, for a line at its end.
+    pub(super) fn note_damage(&mut self, number: usize, text: String) {
         self.damages.push((number, text));
     }
 
@@ -188,6 +202,7 @@ impl Collector {
     pub(super) fn has_uncommitted(&self) -> bool {
         let mut recorders = self.inputs().filter_map(|input| input.recorder.as_ref());
         self.readers.iter().any(RingReader::has_taken)
+            || self.inputs().any(|input| input.account.has_changed())
             || recorders.any(|recorder| recorder.memory.has_changed())
     }
 
@@ -199,12 +214,18 @@ impl Collector {
         for recorder in self.recorders_mut() {
             recorder.memory.note(next, epoch);
         }
+        for input in self.inputs_mut().filter(|input| input.account.has_changed()) {
+            input.account.note(input.session.header(), next, epoch);
+        }
     }
 
     /// Gives back what the published epoch covers.
     pub(super) fn release(&mut self) {
         for recorder in self.recorders_mut() {
             recorder.memory.committed();
+        }
+        for input in self.inputs_mut() {
+            input.account.committed();
         }
         for reader in self.readers.iter_mut().filter(|reader| reader.has_taken()) {
             reader.release();
@@ -250,28 +271,36 @@ impl Collector {
     }
 
     /// Returns drops of a session that no log line reports, with records of unknown callsites beyond those that have
-    /// lines; with `all` also those of threads that seem to be at work.
+    /// lines; with `all` also those of threads that seem to be at work. Where the process writes nothing more and all is
+    /// drained, `is_over` says so: then they are what is missing between the drops and those that lines tell.
     pub(super) fn take_unreported_drops(
         &mut self,
         number: usize,
         all: bool,
-    ) -> ([u64; DropReason::COUNT], u64) {
+        is_over: bool,
+    ) -> (CallDrops, u64) {
         let Some(input) = self.input_mut(number) else {
-            return ([0; DropReason::COUNT], 0);
+            return (CallDrops::default(), 0);
         };
-        let mut counts = input.take_unreported_drops();
         let unknown = input.take_unreported_unknown();
+        if is_over {
+            return (input.account.untold(&input.session), unknown);
+        }
+        let mut drops = CallDrops {
+            without_ring: input.account.untold_without_ring(input.session.header()),
+            ..CallDrops::default()
+        };
         for reader in self.readers.iter().filter(|reader| reader.input == number) {
             let is_idle =
                 reader.head.time_ticks == NO_RECORD && reader.consumer.pending_bytes().unwrap_or(0) == 0;
             if all || is_idle || reader.quarantined {
                 let more = reader.ring().take_unreported();
-                for (sum, more) in counts.iter_mut().zip(more) {
+                for (sum, more) in drops.of_rings.iter_mut().zip(more) {
                     *sum = sum.saturating_add(more);
                 }
             }
         }
-        (counts, unknown)
+        (drops, unknown)
     }
 
     /// Takes nothing more from a session than it has committed by now.

@@ -3,7 +3,9 @@
 use super::pipeline::Pipeline;
 use super::route::Router;
 use super::{dump, sessions};
+use crate::client::ClientProcess;
 use crate::flight_recorder::{RecorderOptions, RecorderPolicy};
+use crate::process_exit::END_LEVEL;
 use crate::quota::QuotaPolicy;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use logdrive_ring::{HostedSession, SessionWriter};
@@ -17,6 +19,8 @@ pub(crate) enum Command {
     Join(Arc<HostedSession>),
     /// The process of this session writes nothing more: drain the rest, log the text, and forget the session.
     Leave(u64, Option<String>),
+    /// A process has ended, as the text says, some time after its session.
+    ReportEnd(ClientProcess, String),
     /// Use another router.
     SetRouter(Router),
     /// Write what the flight recorder of a session holds, or that of the process itself where none is named, so far
@@ -77,6 +81,10 @@ pub(super) fn handle_commands(pipe: &mut Pipeline, commands: &Receiver<Command>)
         match command {
             Command::Join(session) => sessions::join(pipe, &session),
             Command::Leave(id, text) => sessions::finish(&mut pipe.collect, id, text),
+            Command::ReportEnd(client, text) => {
+                let sinks = pipe.route.notice_sinks(Some(&client));
+                pipe.report_to(sinks, END_LEVEL, &text);
+            }
             Command::SetRouter(router) => {
                 pipe.route.router = Some(router);
                 pipe.collect.forget_callsites();

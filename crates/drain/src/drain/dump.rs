@@ -279,9 +279,9 @@ fn write_front(pipe: &mut Pipeline, number: usize) -> bool {
             level: None,
         };
         let Some(full) = pipe.emit.stage(callsite, &record, selection) else {
-            let (is_written, _, file_bytes) = pipe.emit.accept(Level::Trace, false);
-            pipe.route.quotas.spend(&input.quotas, 0, file_bytes);
-            advance(pipe, number, is_written);
+            let accepted = pipe.emit.accept(Level::Trace, false);
+            pipe.route.quotas.spend(&input.quotas, 0, accepted.file_bytes);
+            advance(pipe, number, accepted.is_written);
             return true;
         };
         if !pipe.emit.sinks[full].has_slack() || !pipe.make_room(full, Level::Trace) {
@@ -311,7 +311,8 @@ fn end(pipe: &mut Pipeline, number: usize) {
         recorder.answer = Some((request, dump.written, pipe.status.request_flush()));
     }
     dump.requesters.answer(dump.written);
-    let sinks = recorder.sinks & !dump.stuck;
+    // A sink that was given up is told, too: such lines have room of their own.
+    let sinks = recorder.sinks;
     let text = match dump.lost {
         0 => "flight recorder: end".to_owned(),
         lost => format!(
@@ -319,7 +320,8 @@ fn end(pipe: &mut Pipeline, number: usize) {
             records_text(lost)
         ),
     };
-    pipe.emit.frame_dump(&mut pipe.collect, sinks, &text);
+    let without = pipe.emit.frame_dump(&mut pipe.collect, sinks, &text);
+    pipe.emit.count_calls(without, dump.lost);
 }
 
 /// Makes room in a memory that is full of what is on its way to the log.

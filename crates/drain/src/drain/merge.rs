@@ -171,6 +171,7 @@ fn take_runs(
         (Destination::Recorder, None) => return None,
     };
     let mut stop = Stop::Other;
+    let mut noted = (0, 0);
     while let Some((index, until)) = queue.first(bound) {
         let reader = &mut readers[index];
         if reader.input != number {
@@ -179,7 +180,8 @@ fn take_runs(
                 stop = Stop::Again;
                 break;
             };
-            input.note_taken();
+            input.note_taken(run.counted - noted.0, run.times.late - noted.1);
+            noted = (run.counted, run.times.late);
             (number, input) = (reader.input, next);
             run.callsites = &input.callsites;
         }
@@ -202,7 +204,7 @@ fn take_runs(
         break;
     }
     // Records without counts, such as those of gaps, have callsites, too.
-    input.note_taken();
+    input.note_taken(run.counted - noted.0, run.times.late - noted.1);
     let taken = Taken {
         counted: run.counted,
         is_any: run.has_taken,
@@ -268,7 +270,8 @@ fn take_first(pipe: &mut Pipeline, queue: &mut MergeQueue, bound: u64, with_reco
         }
     }
     emit_record(pipe, index);
-    if head.time_ticks < pipe.clock.newest_ticks {
+    let is_late = head.time_ticks < pipe.clock.newest_ticks;
+    if is_late {
         // Relaxed: a statistic.
         pipe.counts.late.fetch_add(1, Ordering::Relaxed);
     }
@@ -279,11 +282,12 @@ fn take_first(pipe: &mut Pipeline, queue: &mut MergeQueue, bound: u64, with_reco
     if let Err(error) = advanced {
         pipe.collect.quarantine(index, &error);
     }
+    let is_counted = head.callsite_id != 0;
     if let Some(input) = pipe.collect.input(number) {
-        input.note_taken();
+        input.note_taken(u64::from(is_counted), u64::from(is_late));
     }
     queue.update_first(pipe.collect.readers[index].head.time_ticks, bound);
-    u64::from(head.callsite_id != 0)
+    u64::from(is_counted)
 }
 
 /// Lays the record at a ring's front out for every sink. It counts for all of them or for none.
@@ -305,10 +309,17 @@ fn emit_record(pipe: &mut Pipeline, index: usize) {
             level: Some(level),
         };
         let Some(full) = pipe.emit.stage(callsite, &record, selection) else {
-            let (is_written, bytes, file_bytes) = pipe.emit.accept(level, reader.head.callsite_id != 0);
-            callsite.counter.add(bytes);
+            let is_gap = reader.head.callsite_id == 0;
+            let accepted = pipe.emit.accept(level, !is_gap);
+            callsite.counter.add(accepted.bytes);
             let number = reader.input;
-            return spend(pipe, number, u64::from(is_written), file_bytes);
+            if is_gap {
+                tell_gap(pipe, index, without);
+            } else if accepted.is_left_out {
+                leave_out(pipe, number);
+            }
+            let records = u64::from(accepted.is_written);
+            return spend(pipe, number, records, accepted.file_bytes);
         };
         if !pipe.make_room(full, level) {
             if pipe.emit.has_failed {
@@ -316,6 +327,25 @@ fn emit_record(pipe: &mut Pipeline, index: usize) {
             }
             without |= 1 << full;
         }
+    }
+}
+
+/// Notes that a gap record is in the log, but for sinks that have no room, as bits: they tell it later.
+#[cold]
+fn tell_gap(pipe: &mut Pipeline, index: usize, without: u32) {
+    let Collector { inputs, readers, .. } = &mut pipe.collect;
+    let reader = &readers[index];
+    if let Some(Some(input)) = inputs.get_mut(reader.input) {
+        let calls = input.account.tell_gap(reader.payload());
+        pipe.emit.count_calls(without, calls);
+    }
+}
+
+/// Counts a record of a session that some sink has left out.
+#[cold]
+fn leave_out(pipe: &mut Pipeline, number: usize) {
+    if let Some(input) = pipe.collect.input_mut(number) {
+        input.account.leave_out(1);
     }
 }
 
@@ -332,9 +362,11 @@ fn emit_unknown(pipe: &mut Pipeline, index: usize) {
     // Relaxed: a statistic.
     pipe.counts.malformed.fetch_add(1, Ordering::Relaxed);
     pipe.emit.drop_record(Level::Warn, |_, _| SinkDrop::Unknown);
+    leave_out(pipe, number);
     let input = pipe.collect.input_mut(number);
     if input.is_none_or(SessionInput::count_unknown) {
-        pipe.report_for(number, Level::Warn, &text);
+        // At the end of the pass: a commit must not fall between the count and the ring's next record.
+        pipe.collect.note_damage(number, text);
     }
 }
 
@@ -368,6 +400,8 @@ fn exceeds_quota(pipe: &mut Pipeline, index: usize) -> bool {
             Some(_) => SinkDrop::Level,
             None => SinkDrop::NotRouted,
         });
+    let number = reader.input;
+    leave_out(pipe, number);
     true
 }
 

@@ -5,6 +5,7 @@ use super::clock::{Clock, renew_coarse_clocks};
 use super::collect::Collector;
 use super::counts::DrainCounts;
 use super::emit::Emitter;
+use super::input_account::InputAccount;
 use super::route::{Router, Routes};
 use super::session_input::SessionInput;
 use crate::flight_recorder::FlightRecorder;
@@ -45,7 +46,10 @@ pub(super) struct Pipeline {
 impl Pipeline {
     pub(super) fn new(parts: DrainParts) -> Self {
         let clock = Clock::start(&parts.session, parts.coarse);
-        let mut own = SessionInput::new(parts.session, parts.buffers.epoch(), None);
+        let epoch = parts.buffers.epoch();
+        let account = parts.session.header().settle_account(epoch);
+        let mut own = SessionInput::new(parts.session, epoch, None);
+        own.account = InputAccount::resume(account);
         own.recorder = parts.recorder;
         let collect = Collector::new(own, Arc::clone(&parts.counts));
         renew_coarse_clocks(&collect);
@@ -74,9 +78,9 @@ impl Pipeline {
         self.emit.commit(&mut self.collect);
     }
 
-    /// Gets a fresh buffer for a sink; `false` where records of this level are dropped instead.
+    /// Makes room for a record of a sink; `false` where records of this level are dropped instead.
     pub(super) fn make_room(&mut self, sink: usize, level: Level) -> bool {
-        self.emit.make_room(&mut self.collect, sink, level)
+        self.emit.make_room(&mut self.collect, sink, level.is_urgent())
     }
 
     /// Reads callsites of a session that were registered since the last look.
@@ -91,12 +95,33 @@ impl Pipeline {
         self.emit.notice(&mut self.collect, u32::MAX, level, text);
     }
 
+    /// Writes the line of the process's end, which counts with a commit of its own.
+    pub(super) fn report_end(&mut self, level: Level, text: &str) {
+        self.emit.end(&mut self.collect, level, text);
+    }
+
+    /// Writes a line about damage, with which so many of them are written, with a commit of its own.
+    pub(super) fn report_damage(&mut self, told: u64, text: &str) {
+        self.emit.damage(&mut self.collect, told, text);
+    }
+
     /// Writes a line about a session to the sinks that its process's warnings go to: others have nothing to do with it.
-    pub(super) fn report_for(&mut self, number: usize, level: Level, text: &str) {
+    /// Returns those that have no room for it, as bits.
+    pub(super) fn report_for(&mut self, number: usize, level: Level, text: &str) -> u32 {
         let input = self.collect.input(number);
         let client = input.and_then(|input| input.client.as_ref());
         let sinks = self.route.notice_sinks(client);
+        self.emit.notice(&mut self.collect, sinks, level, text)
+    }
+
+    /// Writes a line to these sinks, as bits.
+    pub(super) fn report_to(&mut self, sinks: u32, level: Level, text: &str) {
         self.emit.notice(&mut self.collect, sinks, level, text);
+    }
+
+    /// Commits, and passes a flush ticket behind every fill.
+    pub(super) fn pass_ticket(&mut self, ticket: u64) {
+        self.emit.pass_ticket(&mut self.collect, ticket);
     }
 
     /// Commits, and gives every fill to its I/O thread.

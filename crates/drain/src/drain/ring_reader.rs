@@ -1,7 +1,7 @@
 //! The drain's view of one ring: a private window of bytes that were copied out once and are parsed only here.
 
 use crate::layout::{Record, Thread};
-use crate::limits::{COPY_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
+use crate::limits::{COPY_BYTES, FIRST_WINDOW_BYTES, SPARE_WINDOWS_MAX, WINDOW_BYTES};
 use logdrive_ring::{Calibration, Consumer, Ring, RingError};
 use logdrive_wire::record::{HEADER_BYTES, is_length};
 use logdrive_wire::{RecordHeader, WireError};
@@ -85,7 +85,7 @@ impl RingReader {
         let left = self.observed.saturating_sub(self.taken);
         if left > 0 && self.window.is_empty() {
             self.refresh_thread();
-            self.window = spare.pop().unwrap_or_else(|| vec![0; WINDOW_BYTES]);
+            self.window = spare.pop().unwrap_or_else(|| vec![0; FIRST_WINDOW_BYTES]);
         }
         if self.head.time_ticks == NO_RECORD {
             if left > 0 {
@@ -139,6 +139,9 @@ impl RingReader {
         self.window.copy_within(self.start..self.end, 0);
         self.start = 0;
         self.end = held + length;
+        if self.window.len() < self.end {
+            self.window.resize(self.end.next_power_of_two(), 0);
+        }
         if let Some(space) = self.window.get_mut(held..held + length) {
             self.consumer.copy_out(skip, space);
         }

@@ -1,11 +1,12 @@
 //! A session input: one session as the drain reads it, with its callsites and what was reported about it.
 
 use super::callsite::RoutedCallsite;
+use super::input_account::InputAccount;
 use crate::client::ClientProcess;
 use crate::control::maintenance::{ControlMaintenance, Notice};
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::limits::UNKNOWN_LINES_MAX;
-use logdrive_ring::{CallsiteCounts, DropReason, Ring, SessionReader, thread_counts};
+use logdrive_ring::{CallsiteCounts, Ring, SessionReader, thread_counts};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(crate) struct SessionInput {
     pub(crate) client: Option<ClientProcess>,
     /// The process writes nothing more: what to say when everything is drained, if anything.
     pub(crate) leaving: Option<Option<String>>,
-    reported_drops: [u64; DropReason::COUNT],
+    pub(crate) account: InputAccount,
     control: ControlMaintenance,
     /// Holds records that no sink takes.
     pub(crate) recorder: Option<FlightRecorder>,
@@ -42,6 +43,7 @@ pub(crate) struct SessionInput {
 }
 
 impl SessionInput {
+    /// Session whose rings and account are those of an epoch, which it keeps for the drain.
     pub(crate) fn new(session: Arc<SessionReader>, epoch: u64, client: Option<ClientProcess>) -> Self {
         Self {
             session,
@@ -52,7 +54,7 @@ impl SessionInput {
             client_id: None,
             client,
             leaving: None,
-            reported_drops: [0; DropReason::COUNT],
+            account: InputAccount::default(),
             control: ControlMaintenance::default(),
             recorder: None,
             recorder_request: None,
@@ -83,17 +85,6 @@ impl SessionInput {
         self.table_place = 0;
     }
 
-    /// Returns drops of threads without a ring that no line has reported yet.
-    pub(crate) fn take_unreported_drops(&mut self) -> [u64; DropReason::COUNT] {
-        let totals = self.session.header().totals().dropped;
-        let mut unreported = totals;
-        for (count, reported) in unreported.iter_mut().zip(self.reported_drops) {
-            *count = count.saturating_sub(reported);
-        }
-        self.reported_drops = totals;
-        unreported
-    }
-
     /// Counts a record of an unknown callsite; whether it is one of the few that have a line each.
     pub(crate) fn count_unknown(&mut self) -> bool {
         self.unknown += 1;
@@ -105,9 +96,10 @@ impl SessionInput {
         std::mem::take(&mut self.unknown).saturating_sub(UNKNOWN_LINES_MAX)
     }
 
-    /// Notes that records were taken.
-    pub(crate) fn note_taken(&self) {
+    /// Notes that records were taken: so many that count, and so many that stand behind later ones.
+    pub(crate) fn note_taken(&self, records: u64, late: u64) {
         self.has_unreported_counts.set(true);
+        self.account.take(records, late);
     }
 
     /// Counts of a callsite in the session; none where its process is dead.

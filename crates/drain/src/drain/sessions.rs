@@ -1,6 +1,7 @@
 //! Sessions of other processes that come to a drain and go: those of an agent.
 
 use super::collect::Collector;
+use super::input_account::InputAccount;
 use super::pipeline::Pipeline;
 use super::report;
 use super::session_input::SessionInput;
@@ -22,11 +23,7 @@ pub(super) fn join(pipe: &mut Pipeline, session: &Arc<HostedSession>) {
     let epoch = ancestor.map_or(0, |ancestor| ancestor.epoch);
     session.header().store_calibration(&pipe.clock.calibration);
     pipe.clock.is_coarse |= session.options().coarse;
-    let client = ClientProcess {
-        app: session.app().to_owned(),
-        pid: session.peer().pid,
-        uid: session.peer().uid,
-    };
+    let client = ClientProcess::of(session);
     let quotas = pipe.route.quotas.enter(&client, &[]);
     let mut input = SessionInput::new(Arc::clone(session.reader()), epoch, Some(client));
     input.client_id = Some(session.id());
@@ -35,10 +32,8 @@ pub(super) fn join(pipe: &mut Pipeline, session: &Arc<HostedSession>) {
     let request = request.filter(|(id, _)| *id == session.id());
     input.recorder_request = request.map(|(_, options)| options);
     pipe.route.choose_recorder(&mut input);
-    if found != 0 {
-        // An earlier drain has reported them.
-        input.take_unreported_drops();
-    }
+    // An earlier drain has told some of its drops.
+    input.account = InputAccount::resume(session.header().settle_account(epoch));
     pipe.collect.add_input(input);
     session.header().store_journal(own);
 }
@@ -69,14 +64,17 @@ pub(super) fn remove_finished(pipe: &mut Pipeline) -> bool {
             are_all_drained = false;
             continue;
         }
-        report::report_drops_of(pipe, number, true);
+        report::report_drops_of(pipe, number, true, true);
         leave_quotas(pipe, number);
-        if let Some(mut text) = text {
-            if let Some(thread) = last_thread_of(&pipe.collect, number) {
-                text.push_str(&format!("; thread {thread} was the last to write"));
-            }
+        let text = text.map(|text| match last_thread_of(&pipe.collect, number) {
+            Some(thread) => format!("{text}; thread {thread} was the last to write"),
+            None => text,
+        });
+        if let Some(text) = report::describe_client_end(pipe, number, text) {
             pipe.report_for(number, END_LEVEL, &text);
         }
+        // The records of the session and those of the log belong together.
+        pipe.commit();
         pipe.collect.remove(number);
     }
     are_all_drained

@@ -4,9 +4,12 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 
+use rustix::io::Errno;
+
 use super::directory::LogDirectory;
-use super::error::{FileError, FileOperation};
+use super::error::{FileError, FileOperation, UnsyncedRange};
 use super::storage::{LockedFile, Reader, Stat, Writer};
+use super::unsynced::UnsyncedFiles;
 
 /// Location of a chunk: a file, which keeps its identity when it is renamed, and an offset in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,7 +35,7 @@ pub(crate) struct Active {
     pub(crate) end_offset: u64,
     /// Offset at which records begin: behind the header that was put there, else 0.
     pub(crate) start_offset: u64,
-    /// Behind the last byte that a sync has brought to the disk, or that was there before us.
+    /// Behind the last byte that a sync has brought to the disk. What was there before us may not be on disk either.
     pub(crate) synced_offset: u64,
     /// The period of rotation by time that the file belongs to.
     pub(crate) period: i64,
@@ -55,7 +58,7 @@ impl Active {
             regular: true,
             end_offset: stat.bytes,
             start_offset: 0,
-            synced_offset: stat.bytes,
+            synced_offset: 0,
             period,
             truncate_to: None,
             torn: false,
@@ -68,8 +71,13 @@ impl Active {
         let mut active = Active::regular(file, name, stat, 0);
         active.regular = false;
         active.end_offset = 0;
-        active.synced_offset = 0;
         active
+    }
+
+    /// Goes on in the file that has been opened for it anew, behind what is known of it: it is the same one.
+    pub(crate) fn continue_in(&mut self, fresh: Active) {
+        let Active { file, name, .. } = fresh;
+        (self.file, self.name) = (file, name);
     }
 
     /// Returns the location of the next chunk.
@@ -87,8 +95,8 @@ impl Active {
     }
 
     /// Finds the true end of the file: finishes a truncation that has failed, and follows a program that has
-    /// truncated it or appended to it from outside.
-    pub(crate) fn find_end(&mut self, directory: &LogDirectory) -> Result<(), FileError> {
+    /// truncated it or appended to it from outside. Returns whether the file has a name.
+    pub(crate) fn find_end(&mut self, directory: &LogDirectory) -> Result<bool, FileError> {
         self.finish_truncation(directory)?;
         let stat = directory.stat_file(&self.file, &self.name)?;
         if stat.bytes != self.end_offset {
@@ -97,7 +105,56 @@ impl Active {
             self.start_offset = self.start_offset.min(stat.bytes);
             self.check_last_line(directory)?;
         }
-        Ok(())
+        Ok(stat.links > 0)
+    }
+
+    /// Returns what is written and not synced, in a file that has this name by now.
+    pub(crate) fn unsynced_range(&self, directory: &LogDirectory, name: &str) -> Option<UnsyncedRange> {
+        (self.regular && self.end_offset > self.synced_offset).then(|| UnsyncedRange {
+            path: directory.path_of(name),
+            dev: self.dev,
+            ino: self.ino,
+            from_offset: self.synced_offset,
+            to_offset: self.end_offset,
+        })
+    }
+
+    /// Syncs once. A failure seals the file, and its bytes may not be on disk; what is still written to a sealed file
+    /// counts as not on disk from the start.
+    pub(crate) fn sync(&mut self, directory: &LogDirectory, unsynced: &UnsyncedFiles) {
+        let Some(range) = self.unsynced_range(directory, &self.name) else {
+            return;
+        };
+        let synced = match self.sealed {
+            true => Err(Errno::IO.into()),
+            false => directory.storage.sync(&self.file),
+        };
+        self.synced_offset = self.end_offset;
+        if let Err(cause) = synced {
+            self.sealed = true;
+            let error = FileError::io(FileOperation::Sync, &range.path, cause);
+            unsynced.doubt(range, error);
+        }
+    }
+
+    /// Leaves the file, which has this name by now: what it has unsynced is a matter of the account.
+    pub(crate) fn leave(mut self, directory: &LogDirectory, name: &str, unsynced: &UnsyncedFiles) {
+        if self.sealed {
+            name.clone_into(&mut self.name);
+            return self.sync(directory, unsynced);
+        }
+        if let Some(range) = self.unsynced_range(directory, name) {
+            unsynced.leave(directory.storage.as_ref(), &directory.dir, range, self.file);
+        }
+    }
+
+    /// Notes what is not synced as lost: the file has no name any more.
+    pub(crate) fn doubt(&mut self, directory: &LogDirectory, unsynced: &UnsyncedFiles) {
+        if let Some(range) = self.unsynced_range(directory, &self.name) {
+            let error = FileError::io(FileOperation::Sync, &range.path, Errno::NOENT.into());
+            unsynced.doubt(range, error);
+        }
+        self.synced_offset = self.end_offset;
     }
 
     /// Looks whether the last line has an end.
@@ -156,6 +213,10 @@ impl Active {
             return Ok(());
         };
         let stat = directory.stat_file(&self.file, &self.name)?;
+        if (stat.dev, stat.ino) != (self.dev, self.ino) {
+            let path = directory.path_of(&self.name);
+            return Err(FileError::io(FileOperation::Truncate, path, Errno::BADF.into()));
+        }
         // Another program may have truncated it further: to set the size then would add zeros.
         if stat.bytes > end_offset {
             directory

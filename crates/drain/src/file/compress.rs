@@ -7,8 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::limits::COPY_BLOCK_BYTES;
+use super::names::Form;
 use super::options::Compress;
-use super::storage::{FileKind, LockedFile, OpenMode, Reader, RenameMode, Stat, Storage, Writer, existing};
+use super::storage::{
+    FileKind, LockedFile, OpenMode, Reader, RenameMode, Stat, Storage, Writer, existing, is_named,
+};
+use super::unsynced::UnsyncedFiles;
 
 /// Result of an attempt to compress a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,7 @@ pub(crate) fn compress(
     name: &str,
     how: Compress,
     stop: &AtomicBool,
+    unsynced: &UnsyncedFiles,
 ) -> io::Result<Outcome> {
     let ending = match how {
         Compress::None => return Ok(Outcome::InUse),
@@ -39,10 +44,8 @@ pub(crate) fn compress(
     };
     let target = format!("{name}{ending}");
     if existing(storage.stat(dir, Path::new(&target)))?.is_some() {
-        // It got this name after it was complete and synced; the last attempt was cut short between
-        // that and the removal.
-        storage.remove(dir, name)?;
-        return Ok(Outcome::Done);
+        // Another process is about to remove the plain one, or was killed before; then the next pass decides.
+        return Ok(Outcome::InUse);
     }
     let temporary = format!("{target}.tmp");
     let Some(copy) = create_temporary(storage, dir, &temporary, stat.mode)? else {
@@ -50,6 +53,12 @@ pub(crate) fn compress(
     };
     let finished = encode(storage, &source, &copy, how, stop).and_then(|complete| {
         if complete {
+            if unsynced.is_asked() {
+                // Bytes that the disk did not take may have been read back wrong.
+                storage
+                    .sync(&source)
+                    .inspect_err(|cause| unsynced.fail(&stat, copy_of(cause)))?;
+            }
             storage.sync(&copy)?;
             keep_time(&source, &copy);
             storage.rename(dir, &temporary, &target, RenameMode::NoReplace)?;
@@ -69,11 +78,105 @@ pub(crate) fn compress(
         }
     }
     storage.sync_dir(dir)?;
+    unsynced.settle(&stat);
     storage.remove(dir, name)?;
     Ok(Outcome::Done)
 }
 
-/// Opens and locks a regular file; nothing when it is gone or another process holds it.
+/// Copy of an error, which cannot be cloned.
+fn copy_of(cause: &io::Error) -> io::Error {
+    cause
+        .raw_os_error()
+        .map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error)
+}
+
+/// Of a plain file and its compressed twin removes one: the plain one where the other holds the same bytes, else the
+/// other. Returns the name that is gone; `None` where another process holds the plain one, or this build cannot
+/// decompress the twin.
+pub(crate) fn drop_twin(
+    storage: &dyn Storage,
+    dir: &File,
+    plain: &str,
+    (twin, form): (&str, Form),
+    unsynced: &UnsyncedFiles,
+) -> io::Result<Option<String>> {
+    let Some((source, stat)) = lock_file(storage, dir, plain, OpenMode::ReadOnly)? else {
+        return Ok(None);
+    };
+    let Some(copy) = existing(storage.open(dir, twin, OpenMode::ReadOnly))? else {
+        return Ok(None);
+    };
+    let Some(is_same) = holds_same(storage, &source, &copy, form)? else {
+        return Ok(None);
+    };
+    let gone = if is_same { plain } else { twin };
+    if is_same {
+        storage.sync_dir(dir)?;
+        unsynced.settle(&stat);
+    }
+    storage.remove(dir, gone)?;
+    Ok(Some(gone.to_owned()))
+}
+
+/// Whether a plain file and a compressed one hold the same bytes; `None` where this build cannot decompress it.
+fn holds_same(storage: &dyn Storage, plain: &File, copy: &File, form: Form) -> io::Result<Option<bool>> {
+    let reader = |file| {
+        io::BufReader::new(Reader {
+            storage,
+            file,
+            offset: 0,
+        })
+    };
+    let (plain, copy) = (reader(plain), reader(copy));
+    match form {
+        #[cfg(feature = "gzip")]
+        Form::Gzip => is_same(plain, flate2::bufread::MultiGzDecoder::new(copy)).map(Some),
+        #[cfg(feature = "zstd")]
+        Form::Zstd => is_same(plain, zstd::stream::read::Decoder::with_buffer(copy)?).map(Some),
+        _ => {
+            let _ = (plain, copy); // used by the arms that a feature adds
+            Ok(None)
+        }
+    }
+}
+
+/// Whether both hold the same bytes; an end that is missing or damaged makes them different.
+#[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
+fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<bool> {
+    let (mut one, mut other) = (vec![0; COPY_BLOCK_BYTES], vec![0; COPY_BLOCK_BYTES]);
+    loop {
+        let length = fill(&mut plain, &mut one)?;
+        let found = match fill(&mut decoded, &mut other) {
+            // The disk failed, and not what is on it.
+            Err(cause) if cause.raw_os_error().is_some() => return Err(cause),
+            Err(_) => return Ok(false),
+            Ok(found) => found,
+        };
+        if one[..length] != other[..found] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+/// Fills a block as far as there are bytes.
+#[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
+fn fill(reader: &mut impl io::Read, block: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < block.len() {
+        match reader.read(&mut block[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+        }
+    }
+    Ok(filled)
+}
+
+/// Opens and locks a regular file, and looks at it under the lock; nothing when it is gone or another process holds it.
 pub(crate) fn lock_file(
     storage: &dyn Storage,
     dir: &File,
@@ -90,8 +193,8 @@ pub(crate) fn lock_file(
     let file = LockedFile::new(file);
     // Between open and lock another process may have finished with the file and removed it.
     let named = existing(storage.stat(dir, Path::new(name)))?;
-    let is_it = named.is_some_and(|named| named.same_file(&stat));
-    Ok(is_it.then_some((file, stat)))
+    let named = named.filter(|named| named.same_file(&stat));
+    Ok(named.map(|named| (file, named)))
 }
 
 /// A new temporary file that is locked, in place of one that a crash has left.
@@ -107,7 +210,9 @@ fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) ->
         }
         other => other?,
     };
-    Ok(storage.lock(&file)?.then_some(file))
+    // Before the lock, another process may take it for what a crash has left, and remove it.
+    let is_ours = storage.lock(&file)? && is_named(storage, dir, name, &file)?;
+    Ok(is_ours.then_some(file))
 }
 
 /// The compressed file shows when its last record was written, not when it was compressed.

@@ -12,10 +12,20 @@ use super::notices::Notices;
 use super::options::FileOptions;
 use super::storage::{Stat, Storage, existing};
 use super::tidy::Tidy;
+use super::unsynced::UnsyncedFiles;
 use crate::calendar::Zone;
 
+/// Names that a sync has still to bring to the disk.
+#[derive(Debug)]
+struct UnsyncedNames {
+    /// Those in the log's directory.
+    own: bool,
+    /// Directories in which others were made.
+    parents: Vec<PathBuf>,
+}
+
 /// An open directory with all that is needed to open and move files in it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct LogDirectory {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) options: Arc<FileOptions>,
@@ -23,8 +33,12 @@ pub(crate) struct LogDirectory {
     pub(crate) zone: Zone,
     pub(crate) dir: Arc<File>,
     pub(crate) notices: Notices,
+    /// Directories with sessions of dead processes that may have begun to write to the log.
+    pub(crate) run_dirs: Arc<[PathBuf]>,
     /// All users may make files here (with the sticky bit): files of others are refused.
     shared: bool,
+    /// Directories whose names may not be on disk; without paths of their own for the log's.
+    unsynced_names: UnsyncedNames,
 }
 
 impl LogDirectory {
@@ -37,7 +51,7 @@ impl LogDirectory {
         options.check()?;
         let options = Arc::new(options.absolute()?);
         let names = Names::new(&options.path)?;
-        let dir = open_dir(storage.as_ref(), &names.dir, &options)?;
+        let (dir, parents) = open_dir(storage.as_ref(), &names.dir, &options)?;
         let stat = storage
             .stat_file(&dir)
             .map_err(|cause| FileError::io(FileOperation::Inspect, &names.dir, cause))?;
@@ -53,8 +67,15 @@ impl LogDirectory {
             zone,
             dir: Arc::new(dir),
             notices,
+            run_dirs: Arc::default(),
             shared,
+            unsynced_names: UnsyncedNames { own: true, parents },
         })
+    }
+
+    /// The same, where the log may be one of processes whose sessions are in some run directories.
+    pub(crate) fn among(self, run_dirs: Arc<[PathBuf]>) -> LogDirectory {
+        LogDirectory { run_dirs, ..self }
     }
 
     /// The full path of a file.
@@ -63,13 +84,14 @@ impl LogDirectory {
     }
 
     /// Returns all that the pass behind a rotation needs.
-    pub(crate) fn tidy(&self) -> Tidy {
+    pub(crate) fn tidy(&self, unsynced: &UnsyncedFiles) -> Tidy {
         Tidy {
             storage: self.storage.clone(),
             dir: self.dir.clone(),
             names: self.names.clone(),
             options: self.options.clone(),
             notices: self.notices.clone(),
+            unsynced: unsynced.clone(),
         }
     }
 
@@ -112,17 +134,36 @@ impl LogDirectory {
         }
     }
 
-    /// Makes new names durable. A failure leaves the log usable, so it is only reported.
-    pub(crate) fn sync_dir(&self) {
-        if let Err(cause) = self.storage.sync_dir(&self.dir) {
-            self.notices
-                .push(FileError::io(FileOperation::Sync, &self.names.dir, cause));
+    /// Files were made or renamed.
+    pub(crate) fn mark_names_changed(&mut self) {
+        self.unsynced_names.own = true;
+    }
+
+    /// Brings changed names to the disk. What fails is in doubt, and tried again by the next sync.
+    pub(crate) fn sync_names(&mut self, unsynced: &UnsyncedFiles) {
+        let storage = self.storage.as_ref();
+        if self.unsynced_names.own {
+            match storage.sync_dir(&self.dir) {
+                Ok(()) => self.unsynced_names.own = false,
+                Err(cause) => unsynced.note(FileError::io(FileOperation::Sync, &self.names.dir, cause)),
+            }
         }
+        self.unsynced_names.parents.retain(|parent| {
+            let dir = match storage.open_dir(parent, true) {
+                // It may be written and not read, or is gone: nothing can be done.
+                Err(cause) if is_closed_to_us(&cause) => return false,
+                opened => opened,
+            };
+            let synced = dir.and_then(|dir| storage.sync_dir(&dir));
+            synced
+                .map_err(|cause| unsynced.note(FileError::io(FileOperation::Sync, parent, cause)))
+                .is_err()
+        });
     }
 
     /// In a directory that all may write to, a file must be our own and have no second name.
     pub(crate) fn check_owner(&self, path: &Path, stat: &Stat) -> Result<(), FileError> {
-        let own = stat.uid == rustix::process::geteuid().as_raw() && stat.links <= 1;
+        let own = stat.uid == logdrive_ring::user_id() && stat.links <= 1;
         match self.shared && !own {
             true => Err(FileError::FileOfOther {
                 path: path.to_path_buf(),
@@ -133,16 +174,28 @@ impl LogDirectory {
     }
 }
 
+fn is_closed_to_us(cause: &io::Error) -> bool {
+    matches!(
+        cause.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
+    )
+}
+
 /// Opens a directory for logs, makes it where it is missing and refuses it where others may play
-/// tricks with it.
-pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions) -> Result<File, FileError> {
+/// tricks with it. Returns the directories, too, in which others were made.
+pub(crate) fn open_dir(
+    storage: &dyn Storage,
+    path: &Path,
+    options: &FileOptions,
+) -> Result<(File, Vec<PathBuf>), FileError> {
     let trusted = options.trust_directory;
+    let mut made_in = Vec::new();
     let mut dir = storage.open_dir(path, trusted);
     if dir
         .as_ref()
         .is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
     {
-        make_dirs(storage, path, options.dir_mode)?;
+        make_dirs(storage, path, options.dir_mode, &mut made_in)?;
         dir = storage.open_dir(path, trusted);
     }
     let dir = dir.map_err(|cause| {
@@ -161,9 +214,9 @@ pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions
     let stat = storage
         .stat_file(&dir)
         .map_err(|cause| FileError::io(FileOperation::Inspect, path, cause))?;
-    let (user, path) = (rustix::process::geteuid().as_raw(), path.to_path_buf());
+    let (user, path) = (logdrive_ring::user_id(), path.to_path_buf());
     if trusted {
-        return Ok(dir);
+        return Ok((dir, made_in));
     }
     if stat.mode & 0o1002 == 0o002 {
         return Err(FileError::DirectoryOpenToAll {
@@ -178,15 +231,23 @@ pub(crate) fn open_dir(storage: &dyn Storage, path: &Path, options: &FileOptions
             user,
         });
     }
-    Ok(dir)
+    Ok((dir, made_in))
 }
 
 /// Makes a directory and those above it that are missing.
-fn make_dirs(storage: &dyn Storage, path: &Path, mode: u32) -> Result<(), FileError> {
+fn make_dirs(
+    storage: &dyn Storage,
+    path: &Path,
+    mode: u32,
+    made_in: &mut Vec<PathBuf>,
+) -> Result<(), FileError> {
     let mut missing = vec![path];
     let mut tries_left = OPEN_RACES_MAX as usize + 2 * path.components().count();
     while let Some(&deepest) = missing.last() {
         let made = storage.create_dir(deepest, mode);
+        if made.is_ok() {
+            made_in.extend(deepest.parent().map(Path::to_path_buf));
+        }
         tries_left = tries_left.saturating_sub(1);
         match made.map_err(|cause| (cause.kind(), cause)) {
             Ok(()) | Err((io::ErrorKind::AlreadyExists, _)) => {

@@ -113,11 +113,20 @@ pub enum FileError {
         /// Path of the log as configured.
         path: PathBuf,
     },
-    /// Too many rotations within one second.
+    /// A file in the directory has the highest number that a rotated file can have.
     #[error(
-        "no name is left to rotate {} to within this second: raise rotate_bytes", path.display()
+        "no number is left to rotate {} to: move the rotated files away", path.display()
     )]
     NoNameLeft {
+        /// Path of the file that is written.
+        path: PathBuf,
+    },
+    /// Something deletes the file as soon as it is there.
+    #[error(
+        "the log file {} is deleted again and again while it is written: end the program that does that",
+        path.display()
+    )]
+    Deleted {
         /// Path of the file that is written.
         path: PathBuf,
     },
@@ -164,11 +173,33 @@ impl FileError {
         matches!(self, FileError::Io { cause, .. } if cause.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// Returns true if a program cannot begin with it: it has to be changed by a person, and is no disk that is full or
+    /// fails for a while.
+    pub(crate) fn is_fatal_at_start(&self) -> bool {
+        let passes = [
+            Errno::NOSPC,
+            Errno::DQUOT,
+            Errno::FBIG,
+            Errno::IO,
+            Errno::STALE,
+            Errno::AGAIN,
+        ];
+        match self {
+            FileError::Io { cause, .. } => {
+                Errno::from_io_error(cause).is_none_or(|errno| !passes.contains(&errno))
+            }
+            _ => true,
+        }
+    }
+
     /// Returns true if no retry can help: the options or the directory have to be changed first.
     pub fn is_permanent(&self) -> bool {
         !matches!(
             self,
-            FileError::Io { .. } | FileError::Locked { .. } | FileError::NoNameLeft { .. }
+            FileError::Io { .. }
+                | FileError::Locked { .. }
+                | FileError::NoNameLeft { .. }
+                | FileError::Deleted { .. }
         )
     }
 }
@@ -249,7 +280,9 @@ fn advice(cause: &io::Error) -> &'static str {
         Errno::IO => "the disk failed: look at the kernel's messages",
         Errno::FBIG => "the file may not grow further: set rotate_bytes, or raise `ulimit -f`",
         Errno::NAMETOOLONG => "choose a shorter path",
-        Errno::NOENT => "somebody removed it: create it again",
+        Errno::NOENT => {
+            "it was removed, or no file can be made there: make the directory, or choose another path"
+        }
         Errno::NOTDIR => "a part of the path is no directory: choose another path",
         Errno::STALE => "the network file system lost it: mount it again",
         Errno::PIPE | Errno::NXIO => "nobody reads it: start the reader",

@@ -41,6 +41,8 @@ pub enum Fault {
     Short(usize),
     /// It waits until the faults are cleared, then goes on as if nothing had been.
     Hang,
+    /// The process is killed before anything is done, as by SIGKILL from outside.
+    Kill,
 }
 
 /// One fault: which operations, after how many that pass, and how many of them.
@@ -150,6 +152,12 @@ impl Faulty {
             None => Ok(usize::MAX),
             Some(Fault::Short(bytes)) => Ok(bytes),
             Some(Fault::Error(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(Fault::Kill) => {
+                let own = rustix::process::getpid();
+                rustix::process::kill_process(own, rustix::process::Signal::KILL)?;
+                // The signal ends this thread before the call returns.
+                Err(rustix::io::Errno::INTR.into())
+            }
             Some(Fault::Hang) => {
                 state.hanging += 1;
                 self.changed.notify_all();
@@ -186,9 +194,16 @@ impl Storage for Faulty {
         Symlink: fn symlink(dir: &File, target: &Path, name: &str) -> ();
         ReadLink: fn read_link(dir: &File, name: &str) -> PathBuf;
         SyncDir: fn sync_dir(dir: &File) -> ();
-        Lock: fn lock(file: &File) -> bool;
         SetLen: fn set_len(file: &File, bytes: u64) -> ();
         Sync: fn sync(file: &File) -> ();
+    }
+
+    fn lock(&self, file: &File) -> io::Result<bool> {
+        match self.enter(Operation::Lock) {
+            // As if another process had it.
+            Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            other => other.and_then(|_| Disk.lock(file)),
+        }
     }
 
     fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 /// Longest file name of a log: leaves room in the 255 bytes of common file systems for the time,
-/// the number and the endings that rotation and compression add (41 bytes at most).
+/// the number and the endings that rotation and compression add (43 bytes at most).
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// Rotations of one file within one second that still find a name; more are put off.
-pub(crate) const NUMBER_MAX: u32 = 9_999;
+/// Digits of a rotation's number, at least: names sort in its order within one second up to the millionth.
+pub(crate) const SEQUENCE_DIGITS_MIN: usize = 6;
+
+/// Rotations of one log that find a name: thirty years of one each second.
+pub(crate) const SEQUENCE_MAX: u32 = 999_999_999;
+
+/// Highest number in a rotated name of the earlier form, which counted within one second.
+pub(crate) const NUMBER_MAX_EARLIER: u32 = 9_999;
 
 /// Rotated files that one pass of the housekeeping checks. What is left over is seen by the next
 /// pass, and the newest files of a part are never older than the newest of the whole, so that a
@@ -36,6 +42,16 @@ pub(crate) const INTERRUPTED_MAX: u32 = 1_000;
 /// Number of times that a race with another process for a file name is repeated before it is an error.
 pub(crate) const OPEN_RACES_MAX: u32 = 16;
 
+/// Files behind rotations that keep a descriptor until they are synced. Older ones are opened anew: by then the
+/// system has mostly written them.
+pub(crate) const LEFT_OPEN_MAX: usize = 16;
+
+/// Files behind rotations that wait for a sync; the oldest is synced when another one comes.
+pub(crate) const LEFT_FILES_MAX: usize = 4_096;
+
+/// Ranges in doubt that one failed sync names.
+pub(crate) const RANGES_MAX: usize = 256;
+
 /// Interval in which the path is compared with the open file, to notice a rotation from outside.
 pub(crate) const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
@@ -53,3 +69,6 @@ pub(crate) const COMPARE_BLOCK_BYTES: usize = 64 * 1024;
 
 /// Bytes that a pipe takes in one piece without mixing them with the writes of others (`PIPE_BUF`).
 pub(crate) const PIPE_PIECE_BYTES: usize = 4096;
+
+/// Bytes at the end of a truncated file that count as the start of a chunk; fewer may be the same by chance.
+pub(crate) const MATCHED_BYTES_MIN: usize = 16;

@@ -26,7 +26,7 @@ pub(crate) fn point_link(
             why,
         });
     }
-    let dir = open_dir(storage, &names.dir, options)?;
+    let (dir, _) = open_dir(storage, &names.dir, options)?;
     // Relative within one directory, so that the link stays right when the directory is moved.
     let target = match file.parent() == Some(names.dir.as_path()) {
         true => file.file_name().map(PathBuf::from).unwrap_or_default(),

@@ -11,8 +11,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::active::{Active, Placement};
+use super::beside::FilesBeside;
 use super::directory::LogDirectory;
-use super::error::{FileError, FileOperation, SyncFailed, UnsyncedRange, WriteFailed};
+use super::error::{FileError, FileOperation, SyncFailed, WriteFailed};
 use super::limits::INTERRUPTED_MAX;
 use super::link::point_link;
 use super::names::Rotated;
@@ -20,6 +21,7 @@ use super::notices::Notices;
 use super::options::{Compress, FileOptions};
 use super::storage::Storage;
 use super::tidy_thread::TidyThread;
+use super::unsynced::UnsyncedFiles;
 
 /// A chunk that was placed and is neither written to its end nor abandoned.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,19 @@ pub(crate) struct Chunk {
     pub(crate) placement: Placement,
     len_bytes: u64,
     written_bytes: u64,
+    /// So much of it was written before the file was truncated from outside, and lies elsewhere; the offset of the
+    /// first byte behind that.
+    moved: Option<(u64, u64)>,
+}
+
+impl Chunk {
+    /// Offset of one of its bytes.
+    fn offset_of(&self, byte: u64) -> u64 {
+        match self.moved {
+            Some((before, offset)) => offset + byte.saturating_sub(before),
+            None => self.placement.offset + byte,
+        }
+    }
 }
 
 /// The destination of a file sink. Used by one thread; each call may block as long as the disk does,
@@ -59,13 +74,12 @@ pub struct LogFile {
     pub(crate) rotation_failed_unix_ns: Option<u64>,
     /// The name that the last rotation gave.
     pub(crate) last_rotated: Option<Rotated>,
-    /// The owner has asked for a sync before, so files are synced before they are rotated.
-    pub(crate) syncs: bool,
-    /// Found by such a sync, or after a seal; returned by the next call of `sync`.
-    pub(crate) unsynced: Vec<UnsyncedRange>,
-    /// Error of the sync that failed, while it has not been returned.
-    pub(crate) sync_error: Option<FileError>,
+    /// Files and names that `sync` has still to bring to the disk, besides the active file.
+    pub(crate) unsynced: UnsyncedFiles,
+    /// Offset of the last chunk that was written to its end.
+    pub(crate) last_chunk_offset: u64,
     tidy_thread: TidyThread,
+    pub(crate) beside: FilesBeside,
 }
 
 impl LogFile {
@@ -76,18 +90,18 @@ impl LogFile {
         storage: Arc<dyn Storage>,
         now_unix_ns: u64,
     ) -> Result<LogFile, FileError> {
-        let file = Self::open_untidied(options, storage, now_unix_ns)?;
-        file.tidy(now_unix_ns, true);
-        Ok(file)
+        Self::open_among(options, storage, Arc::default(), now_unix_ns)
     }
 
-    /// As `open`, but leaves compression and left-overs to others: for recovery, which is brief.
-    pub(crate) fn open_untidied(
+    /// As `open`, where sessions in some run directories may have begun to write to the same log when their processes
+    /// died: a line of theirs that is torn is left to their recovery.
+    pub(crate) fn open_among(
         options: &FileOptions,
         storage: Arc<dyn Storage>,
+        run_dirs: Arc<[PathBuf]>,
         now_unix_ns: u64,
     ) -> Result<LogFile, FileError> {
-        let directory = LogDirectory::open(options, storage, Notices::default())?;
+        let directory = LogDirectory::open(options, storage, Notices::default())?.among(run_dirs);
         let active = Active::choose(&directory, seconds(now_unix_ns))?;
         let file = LogFile {
             directory,
@@ -97,12 +111,13 @@ impl LogFile {
             checked_unix_ns: now_unix_ns,
             rotation_failed_unix_ns: None,
             last_rotated: None,
-            syncs: false,
-            unsynced: Vec::new(),
-            sync_error: None,
+            unsynced: UnsyncedFiles::default(),
+            last_chunk_offset: 0,
             tidy_thread: TidyThread::default(),
+            beside: FilesBeside::new(seconds(now_unix_ns)),
         };
         file.set_link();
+        file.tidy(now_unix_ns, true);
         Ok(file)
     }
 
@@ -113,9 +128,15 @@ impl LogFile {
         if self.chunk.is_some() {
             return Err(FileError::Unfinished { path: self.path() });
         }
+        keep_open(self)?;
         self.follow(now_unix_ns)?;
-        if self.active.regular {
-            self.active.find_end(&self.directory)?;
+        if self.active.regular && !self.active.find_end(&self.directory)? {
+            // Bytes written to a file without a name are lost.
+            self.reopen_asked = true;
+            self.follow(now_unix_ns)?;
+            if self.active.regular {
+                self.active.find_end(&self.directory)?;
+            }
         }
         self.active.end_torn_line(&self.directory)?;
         if self.active.regular {
@@ -127,6 +148,7 @@ impl LogFile {
             placement,
             len_bytes,
             written_bytes: 0,
+            moved: None,
         });
         Ok(placement)
     }
@@ -150,9 +172,22 @@ impl LogFile {
         if bytes.len() as u64 != chunk.len_bytes || skip_bytes > chunk.written_bytes {
             return Err(misplaced(self));
         }
+        let (dev, ino) = (self.active.dev, self.active.ino);
+        keep_open(self).map_err(|cause| WriteFailed {
+            written_bytes: skip_bytes,
+            cause,
+        })?;
+        if (dev, ino) != (self.active.dev, self.active.ino) {
+            return Err(misplaced(self));
+        }
         let written = self.write_rest(&mut chunk, skip_bytes, bytes);
-        self.active.end_offset = placement.offset + chunk.written_bytes;
+        self.active.end_offset = chunk.offset_of(chunk.written_bytes);
+        self.last_chunk_offset = chunk.placement.offset;
         self.chunk = written.is_err().then_some(chunk);
+        if written.is_err() {
+            // The space may be what the disk lacks.
+            self.unsynced.release_deleted(self.directory.storage.as_ref());
+        }
         written.map_err(|cause| WriteFailed {
             written_bytes: chunk.written_bytes,
             cause: FileError::io(FileOperation::Write, self.path(), cause),
@@ -163,6 +198,7 @@ impl LogFile {
         // A stream cannot be written again: there `skip` is what was taken so far.
         if self.active.regular {
             chunk.written_bytes = skip_bytes;
+            self.follow_truncation(chunk, bytes);
         }
         let mut interrupted = 0;
         loop {
@@ -170,11 +206,14 @@ impl LogFile {
             let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) else {
                 return Ok(());
             };
-            let offset = chunk.placement.offset + chunk.written_bytes;
+            let offset = chunk.offset_of(chunk.written_bytes);
             match self.active.write(&self.directory, rest, offset) {
                 Ok(written) => {
                     chunk.written_bytes += written as u64;
                     interrupted = 0;
+                    if self.active.regular && written < rest.len() {
+                        self.follow_truncation(chunk, bytes);
+                    }
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
                     interrupted += 1;
@@ -187,6 +226,49 @@ impl LogFile {
         }
     }
 
+    /// If another program has truncated the file since a part of the chunk was written (as `copytruncate` does), goes
+    /// on at the end, with the line that was cut: at the old offset there would be zeros before it.
+    fn follow_truncation(&self, chunk: &mut Chunk, bytes: &[u8]) {
+        if chunk.written_bytes == 0 {
+            return;
+        }
+        let Ok(stat) = self.directory.storage.stat_file(&self.active.file) else {
+            return;
+        };
+        if stat.bytes >= chunk.offset_of(chunk.written_bytes) {
+            return;
+        }
+        let written = usize::try_from(chunk.written_bytes).unwrap_or(usize::MAX);
+        let written = bytes.get(..written).unwrap_or(bytes);
+        let line_start = written
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |end| end + 1);
+        chunk.written_bytes = line_start as u64;
+        chunk.moved = Some((chunk.written_bytes, stat.bytes));
+    }
+
+    /// Returns true if the file was deleted or replaced under the last chunk, which is lost with it: it is to be placed
+    /// and written again, in a new file. Asked behind every chunk, it lets no line be lost that way. Costs one `fstat`.
+    pub fn was_deleted(&mut self) -> bool {
+        if self.chunk.is_some() || !self.is_deleted() {
+            return false;
+        }
+        // A line that is written again is no loss.
+        self.active.end_offset = self.last_chunk_offset.min(self.active.end_offset);
+        self.reopen_asked = true;
+        true
+    }
+
+    /// Returns true if the file has no name any more. Some file systems report no names at all, so the path is asked too.
+    fn is_deleted(&self) -> bool {
+        if !self.active.regular {
+            return false;
+        }
+        let stat = self.directory.storage.stat_file(&self.active.file);
+        stat.is_ok_and(|stat| stat.links == 0) && self.was_moved()
+    }
+
     /// Gives up the rest of a chunk. Its first `keep_bytes`, which end at the end of a line, stay as
     /// far as they are written; a torn line behind them is cut off, now or, where the disk refuses
     /// that, before the next chunk is placed.
@@ -197,27 +279,33 @@ impl LogFile {
         self.chunk = None;
         let keep_bytes = keep_bytes.min(chunk.written_bytes);
         if self.active.regular {
-            return self
-                .active
-                .truncate(&self.directory, placement.offset + keep_bytes);
+            let end_offset = chunk.offset_of(keep_bytes);
+            return self.active.truncate(&self.directory, end_offset);
         }
         // What a pipe has taken cannot be taken back; the next chunk begins on a line of its own.
         self.active.torn = keep_bytes < chunk.written_bytes;
         Ok(())
     }
 
-    /// Brings all that is written to the disk. After a failure the bytes since the last sync may not be
-    /// on disk, and the next chunk is placed in a new file.
+    /// Brings all that is written to the disk: the files that were rotated since the last sync, the file that is
+    /// written, and their names. After a failure the bytes since the last sync may not be on disk, and the next chunk is
+    /// placed in a new file. A failure is returned once; what is written afterwards is the matter of the next call.
     pub fn sync(&mut self) -> Result<(), SyncFailed> {
-        self.syncs = true;
-        self.sync_active();
-        match self.sync_error.take() {
-            None => Ok(()),
-            Some(cause) => Err(SyncFailed {
-                unsynced: std::mem::take(&mut self.unsynced),
-                cause,
-            }),
+        self.unsynced.ask();
+        if let Err(error) = keep_open(self) {
+            self.active.doubt(&self.directory, &self.unsynced);
+            self.directory.notices.push(error);
+            return self.unsynced.take_failure();
         }
+        let directory = &self.directory;
+        self.unsynced.sync_all(directory.storage.as_ref(), &directory.dir);
+        if self.is_deleted() {
+            self.active.doubt(&self.directory, &self.unsynced);
+            self.reopen_asked = true;
+        }
+        self.active.sync(&self.directory, &self.unsynced);
+        self.directory.sync_names(&self.unsynced);
+        self.unsynced.take_failure()
     }
 
     /// Asks for the path to be opened anew before the next chunk, after a rotation from outside. Such
@@ -269,7 +357,8 @@ impl LogFile {
         if !self.active.regular {
             return;
         }
-        let (tidy, now_unix_s) = (self.directory.tidy(), seconds(now_unix_ns));
+        let tidy = self.directory.tidy(&self.unsynced);
+        let now_unix_s = seconds(now_unix_ns);
         if self.directory.options.compress == Compress::None {
             tidy.run(now_unix_s, opening, &AtomicBool::new(false));
         } else {
@@ -292,4 +381,31 @@ impl LogFile {
 pub(crate) fn seconds(unix_ns: u64) -> i64 {
     // 2^64 ns are less than 2^35 s.
     (unix_ns / 1_000_000_000) as i64
+}
+
+/// Opens file and directory anew where the program has closed their descriptors, whose numbers may be files of its
+/// own by now: what is written there would destroy them. Costs one `fstat` where they are open.
+fn keep_open(log: &mut LogFile) -> Result<(), FileError> {
+    if log.active.file.is_open() {
+        return Ok(());
+    }
+    let storage = log.directory.storage.clone();
+    let notices: Notices = log.directory.notices.clone();
+    let run_dirs = Arc::clone(&log.directory.run_dirs);
+    let directory = LogDirectory::open(&log.directory.options, storage, notices)?.among(run_dirs);
+    let fresh = Active::choose(&directory, seconds(log.checked_unix_ns))?;
+    directory.notices.push(format_args!(
+        "the program has closed the descriptor of the log file {}: it is opened again",
+        log.path().display()
+    ));
+    if (fresh.dev, fresh.ino) == (log.active.dev, log.active.ino) {
+        log.active.continue_in(fresh);
+    } else {
+        log.active.doubt(&log.directory, &log.unsynced);
+        log.active = fresh;
+    }
+    let old = std::mem::replace(&mut log.directory, directory);
+    // Its number may be the program's, so that it is not closed.
+    std::mem::forget(old.dir);
+    Ok(())
 }

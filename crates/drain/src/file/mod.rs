@@ -5,10 +5,11 @@
 //! [`Storage`] is the seam where tests let the disk fail.
 //!
 //! A log has one owner at a time, by an exclusive lock (`flock`) on the active file. That file has the
-//! configured path; rotation names it `NAME.2026-11-21T12-34-56Z.1.log`, by the time of the rotation
-//! and a number that counts within one second, and compression adds `.gz` or `.zst`.
+//! configured path; rotation names it `NAME.2026-11-21T12-34-56Z.000001.log`, by the time of the rotation
+//! and a number that counts the rotations of the log, and compression adds `.gz` or `.zst`.
 
 mod active;
+mod beside;
 mod calendar;
 mod compress;
 mod directory;
@@ -27,12 +28,15 @@ mod rotation;
 mod storage;
 mod tidy;
 mod tidy_thread;
+mod unfinished;
+mod unsynced;
 
 pub use active::Placement;
 pub use error::{FileError, FileOperation, SyncFailed, UnsyncedRange, WriteFailed};
 pub use faulty::{Fault, Faulty, Operation};
 pub use log_file::LogFile;
 pub use names::safe_name;
+pub(crate) use open::is_locked;
 pub use options::{Compress, Every, FileOptions};
 pub use rewrite::{NotInPlace, Rewrite, rewrite};
 pub use storage::{Disk, FileKind, OpenMode, RenameMode, Stat, Storage};

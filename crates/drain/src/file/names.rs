@@ -1,6 +1,10 @@
 //! The names that the files of one log may have: `app.log` for the active one, `app.1234.log` for
-//! the one of a second process, `app.2026-11-21T12-34-56Z.1.log` for a rotated one, with `.zst` or
+//! the one of a second process, `app.2026-11-21T12-34-56Z.000001.log` for a rotated one, with `.zst` or
 //! `.gz` behind it when compressed and `.tmp` behind that while it is being compressed.
+//!
+//! The number counts the rotations of the log, and goes on from the highest in the directory: it is the order of the
+//! files, also where the clock was set back. Six digits at least, so that names sort in that order within a second.
+//! Names of an earlier form, with a number that counts within one second, are read as older files.
 //!
 //! Nothing else is ever removed or renamed, and nothing in a record has a say in a name.
 
@@ -9,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::calendar::parse_stamp;
 use super::error::FileError;
-use super::limits::{NAME_BYTES_MAX, NUMBER_MAX};
+use super::limits::{NAME_BYTES_MAX, NUMBER_MAX_EARLIER, SEQUENCE_DIGITS_MIN, SEQUENCE_MAX};
 
 /// The directory of a log and the two halves of its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +35,14 @@ pub(crate) enum Form {
     Temporary,
 }
 
-/// Age of a rotated file according to its name; ordered from the oldest on.
+/// Place of a rotated file among the others according to its name; ordered from the oldest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rotated {
+    /// Number of the rotation; 0 in a name of the earlier form.
+    pub(crate) sequence: u32,
+    /// Time of the rotation.
     pub(crate) unix_s: i64,
+    /// Number within the second, in a name of the earlier form; else 0.
     pub(crate) number: u32,
 }
 
@@ -92,8 +100,11 @@ impl Names {
     }
 
     /// The name of a rotated file.
-    pub(crate) fn rotated(&self, stamp: &str, number: u32) -> String {
-        format!("{}.{stamp}.{number}{}", self.stem, self.extension)
+    pub(crate) fn rotated(&self, stamp: &str, sequence: u32) -> String {
+        format!(
+            "{}.{stamp}.{sequence:0SEQUENCE_DIGITS_MIN$}{}",
+            self.stem, self.extension
+        )
     }
 
     /// Reads the name of a rotated file; `None` if it is not one of this log.
@@ -106,11 +117,7 @@ impl Names {
         let rest = rest.strip_prefix('.')?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, rest) = rest.split_at_checked(digits)?;
-        let canonical = !number.is_empty() && !number.starts_with('0');
-        let number = number
-            .parse()
-            .ok()
-            .filter(|number| canonical && *number <= NUMBER_MAX)?;
+        let (sequence, number) = parse_number(number)?;
         let form = match rest.strip_prefix(self.extension.as_str())? {
             "" => Form::Plain,
             ".gz" => Form::Gzip,
@@ -118,7 +125,12 @@ impl Names {
             ".gz.tmp" | ".zst.tmp" => Form::Temporary,
             _ => return None,
         };
-        Some((Rotated { unix_s, number }, form))
+        let rotated = Rotated {
+            sequence,
+            unix_s,
+            number,
+        };
+        Some((rotated, form))
     }
 
     /// Returns true if a name may hold bytes that a process of this log has placed: the active file, one
@@ -130,7 +142,8 @@ impl Names {
             || matches!(self.parse_rotated(name), Some((_, Form::Plain)))
     }
 
-    fn is_beside(&self, name: &str) -> bool {
+    /// Returns true if a name is that of a process that found the configured one taken.
+    pub(crate) fn is_beside(&self, name: &str) -> bool {
         let middle = name
             .strip_prefix(self.stem.as_str())
             .and_then(|rest| rest.strip_prefix('.'))
@@ -141,6 +154,17 @@ impl Names {
             None => number(middle),
         })
     }
+}
+
+/// Reads the digits of a rotated name: the number of the rotation, or the one within a second of the earlier form.
+fn parse_number(digits: &str) -> Option<(u32, u32)> {
+    let number: u32 = digits.parse().ok().filter(|number| *number > 0)?;
+    let is_padded = digits.starts_with('0');
+    if digits.len() >= SEQUENCE_DIGITS_MIN {
+        let is_ours = number <= SEQUENCE_MAX && (!is_padded || digits.len() == SEQUENCE_DIGITS_MIN);
+        return is_ours.then_some((number, 0));
+    }
+    (!is_padded && number <= NUMBER_MAX_EARLIER).then_some((0, number))
 }
 
 /// Makes any text, such as a program's name, fit for a file name: what is not allowed becomes `_`.
@@ -189,8 +213,27 @@ mod tests {
         assert_eq!(names.beside(77, 2), "app.77-2.log");
         assert_eq!(
             names.rotated("2026-11-21T12-34-56Z", 3),
-            "app.2026-11-21T12-34-56Z.3.log"
+            "app.2026-11-21T12-34-56Z.000003.log"
         );
+    }
+
+    /// Names with the plain number sorted 10 before 2, and after the clock was set back neither the names nor the
+    /// rules of retention had the order of the files.
+    #[test]
+    fn rotated_names_sort_in_the_order_of_the_rotations() {
+        let names = names("/logs/app.log");
+        let (later, earlier) = (1_795_264_496, 1_795_264_400);
+        let of = |unix_s, sequence| names.rotated(&Zone::Utc.stamp(unix_s), sequence);
+        let within_a_second: Vec<String> = (1..2_000).map(|sequence| of(later, sequence)).collect();
+        assert!(within_a_second.is_sorted());
+        let set_back = [of(later, 9), of(later, 10), of(earlier, 11), of(earlier, 12)];
+        let parsed = set_back.iter().map(|name| names.parse_rotated(OsStr::new(name)));
+        assert!(parsed.map(|parsed| parsed.expect("ours").0).is_sorted());
+        let earlier_form = "app.2026-11-21T12-34-56Z.12.log";
+        let (rotated, _) = names.parse_rotated(OsStr::new(earlier_form)).expect("ours");
+        assert_eq!((rotated.sequence, rotated.number), (0, 12));
+        let new = names.parse_rotated(OsStr::new(&set_back[3])).expect("ours");
+        assert!(rotated < new.0);
     }
 
     #[test]
@@ -198,11 +241,13 @@ mod tests {
         Random::rounds(2_000, |random| {
             let path = ["/a/app.log", "/a/app", "/a/.app", "/a/a.b.c", "/a/2026.1"][random.below(5) as usize];
             let names = names(path);
+            let digits = random.below(30);
             let rotated = Rotated {
                 unix_s: random.below(200_000_000_000) as i64,
-                number: 1 + random.below(u64::from(NUMBER_MAX)) as u32,
+                sequence: 1 + random.below(1 << digits).min(999_999_998) as u32,
+                number: 0,
             };
-            let name = names.rotated(&Zone::Utc.stamp(rotated.unix_s), rotated.number);
+            let name = names.rotated(&Zone::Utc.stamp(rotated.unix_s), rotated.sequence);
             for (ending, form) in [
                 ("", Form::Plain),
                 (".gz", Form::Gzip),
@@ -230,6 +275,9 @@ mod tests {
             "app.2026-11-21T12-34-56Z.0.log",
             "app.2026-11-21T12-34-56Z.01.log",
             "app.2026-11-21T12-34-56Z.10000.log",
+            "app.2026-11-21T12-34-56Z.000000.log",
+            "app.2026-11-21T12-34-56Z.0000001.log",
+            "app.2026-11-21T12-34-56Z.4294967295.log",
             "app.2026-11-21T12-34-56Z.1",
             "app.2026-11-21T12-34-56Z.1.log.bak",
             "app2.2026-11-21T12-34-56Z.1.log",

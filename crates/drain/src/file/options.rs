@@ -77,7 +77,7 @@ crate::options! {
     pub struct FileOptions {
         /// The file. In an agent's configuration {app} stands for the application's name, {pid} for the process number and
         /// {uid} for the number of its user; then it is a file for each. Missing directories are made. Rotated files stand
-        /// beside it, as NAME.2026-11-21T12-34-56Z.1.log.
+        /// beside it, as NAME.2026-11-21T12-34-56Z.000001.log.
         pub path: PathBuf => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
             .unset("no path, which type = \"file\" needs", "\"/var/log/logdrive/{app}.log\"")
             .scope(FILE | SESSION),

@@ -12,12 +12,15 @@ pub(crate) struct RotatedFile {
 
 /// The files that the rules of `options` remove, oldest first.
 ///
-/// A file from the future was written before the clock was set back, so it counts as older than all
-/// others; else the files written after that would be the first to go. Its age is unknown, so the
-/// rule by age leaves it alone.
+/// The order is that of the rotations. Names of the earlier form have the time alone: there a file from the future
+/// was written before the clock was set back, so it counts as older than all others; else the files written after
+/// that would be the first to go. The age of a file from the future is unknown, so the rule by age leaves it alone.
 pub(crate) fn to_remove(files: &[RotatedFile], options: &FileOptions, now_unix_s: i64) -> Vec<Rotated> {
     let mut files = files.to_vec();
-    files.sort_by_key(|file| (file.rotated.unix_s <= now_unix_s, file.rotated));
+    files.sort_by_key(|file| {
+        let Rotated { sequence, unix_s, .. } = file.rotated;
+        (sequence, sequence > 0 || unix_s <= now_unix_s, file.rotated)
+    });
     let mut bytes = 0u128;
     let mut kept = 0u64;
     let mut full = false;
@@ -57,7 +60,11 @@ mod tests {
 
     fn files(list: &[(i64, u32, u64)]) -> Vec<RotatedFile> {
         let sized = |&(unix_s, number, bytes): &(i64, u32, u64)| RotatedFile {
-            rotated: Rotated { unix_s, number },
+            rotated: Rotated {
+                sequence: 0,
+                unix_s,
+                number,
+            },
             bytes,
         };
         list.iter().map(sized).collect()
@@ -121,5 +128,26 @@ mod tests {
             gone(list, 50, |options| options.keep_age = Some(Duration::ZERO)),
             []
         );
+    }
+
+    #[test]
+    fn the_number_of_a_rotation_goes_before_its_time() {
+        let rotated = |sequence, unix_s| RotatedFile {
+            rotated: Rotated {
+                sequence,
+                unix_s,
+                number: 0,
+            },
+            bytes: 5,
+        };
+        // The clock was set back between the second and the third.
+        let files = [rotated(1, 100), rotated(2, 110), rotated(3, 50), rotated(4, 120)];
+        let mut options = FileOptions::new("a.log");
+        options.keep_files = Some(2);
+        for now in [40, 60, 200] {
+            let gone = to_remove(&files, &options, now);
+            let gone: Vec<u32> = gone.iter().map(|rotated| rotated.sequence).collect();
+            assert_eq!(gone, [1, 2]);
+        }
     }
 }

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use super::active::Placement;
 use super::directory::LogDirectory;
 use super::error::{FileError, FileOperation};
-use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX};
-use super::log_file::LogFile;
+use super::limits::{COMPARE_BLOCK_BYTES, LISTED_MAX, MATCHED_BYTES_MIN};
 use super::notices::Notices;
 use super::options::FileOptions;
 use super::storage::{FileKind, LockedFile, OpenMode, Reader, Storage, Writer, existing};
@@ -32,15 +31,11 @@ pub enum Rewrite {
         /// Number of bytes that were missing.
         written_bytes: u64,
     },
-    /// They could not be written in place, and stand at the end of the log instead.
-    Appended {
-        /// The file that they were appended to.
-        path: PathBuf,
-        /// Whole lines that the old place holds and that were therefore not appended.
-        skipped_bytes: u64,
-        /// Number of bytes that were appended.
-        written_bytes: u64,
-        /// Reason why they are not in their place.
+    /// They cannot be written in place: the caller is to append them to the log.
+    Missing {
+        /// Bytes of whole lines that the old place holds and that are therefore not to be appended.
+        skip_bytes: usize,
+        /// Reason why they cannot be written in place.
         why: NotInPlace,
     },
 }
@@ -72,7 +67,7 @@ pub enum NotInPlace {
 /// let mut file = LogFile::open(&options, Arc::new(Disk), 0)?;
 /// let placement = file.place(6, 0)?;
 /// drop(file); // killed here
-/// let done = rewrite(&options, Arc::new(Disk), placement, b"hello\n", 0)?;
+/// let done = rewrite(&options, Arc::new(Disk), placement, b"hello\n")?;
 /// assert!(matches!(done, Rewrite::InPlace { written_bytes: 6, .. }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -81,7 +76,6 @@ pub fn rewrite(
     storage: Arc<dyn Storage>,
     placement: Placement,
     bytes: &[u8],
-    now_unix_ns: u64,
 ) -> Result<Rewrite, FileError> {
     let directory = LogDirectory::open(options, storage.clone(), Notices::default())?;
     let (skip_bytes, why) = match find(&directory, placement)? {
@@ -92,14 +86,19 @@ pub fn rewrite(
             // Without the lock another process may be appending, and nothing is written in place.
             let ours = directory.lock(&file, &path)?;
             let file = LockedFile::new(file);
-            let there = compare(&directory, &file, &path, placement.offset, bytes)?;
+            let mut offset = placement.offset;
+            let mut there = compare(&directory, &file, &path, offset, bytes)?;
+            if there.is_truncated {
+                offset = there.end_offset - find_start(&directory, &file, &path, there.end_offset, bytes)?;
+                there = compare(&directory, &file, &path, offset, bytes)?;
+            }
             if there.same_bytes == bytes.len() {
                 return Ok(Rewrite::AlreadyThere { path });
             }
             // Bytes behind the place are of a later writer and must not be overwritten.
-            if ours && there.ends_there {
+            if ours && there.ends_there && (there.same_bytes > 0 || offset == placement.offset) {
                 let rest = &bytes[there.same_bytes..];
-                let offset = placement.offset + there.same_bytes as u64;
+                let offset = offset + there.same_bytes as u64;
                 Writer {
                     storage: storage.as_ref(),
                     file: &file,
@@ -120,13 +119,7 @@ pub fn rewrite(
             (lines_bytes(&bytes[..there.same_bytes]), why)
         }
     };
-    let (path, written_bytes) = append(options, storage, &bytes[skip_bytes..], now_unix_ns)?;
-    Ok(Rewrite::Appended {
-        path,
-        skipped_bytes: skip_bytes as u64,
-        written_bytes,
-        why,
-    })
+    Ok(Rewrite::Missing { skip_bytes, why })
 }
 
 /// Result of the search for the file of a placement.
@@ -179,6 +172,9 @@ struct There {
     same_bytes: usize,
     /// The file ends right behind them.
     ends_there: bool,
+    /// It ends before the place: it was truncated since, as `copytruncate` does.
+    is_truncated: bool,
+    end_offset: u64,
 }
 
 /// Compares a file with a chunk.
@@ -213,32 +209,68 @@ fn compare(
     Ok(There {
         same_bytes,
         ends_there: stat.bytes == offset + same_bytes as u64,
+        is_truncated: stat.bytes < offset,
+        end_offset: stat.bytes,
     })
 }
 
+/// Length of the start of a chunk with which a file ends, of which the end has moved; 0 where it does not, or where that
+/// may be chance.
+fn find_start(
+    directory: &LogDirectory,
+    file: &File,
+    path: &std::path::Path,
+    end_offset: u64,
+    bytes: &[u8],
+) -> Result<u64, FileError> {
+    let read = |cause| FileError::io(FileOperation::Read, path, cause);
+    let borders = borders(bytes);
+    let length = end_offset.min(bytes.len() as u64);
+    let mut reader = Reader {
+        storage: directory.storage.as_ref(),
+        file,
+        offset: end_offset - length,
+    };
+    let (mut block, mut matched) = (vec![0; COMPARE_BLOCK_BYTES], 0);
+    while reader.offset < end_offset {
+        let filled = reader.fill(&mut block).map_err(read)?;
+        if filled == 0 {
+            break;
+        }
+        for byte in &block[..filled] {
+            matched = extend(bytes, &borders, matched, *byte);
+        }
+    }
+    Ok(if matched < MATCHED_BYTES_MIN {
+        0
+    } else {
+        matched as u64
+    })
+}
+
+/// For each start of a chunk, the length of the longest shorter start with which it ends.
+fn borders(bytes: &[u8]) -> Vec<usize> {
+    let mut borders = vec![0; bytes.len() + 1];
+    let mut matched = 0;
+    for at in 1..bytes.len() {
+        matched = extend(bytes, &borders, matched, bytes[at]);
+        borders[at + 1] = matched;
+    }
+    borders
+}
+
+/// Length of the start of a chunk with which a text ends, one byte later.
+fn extend(bytes: &[u8], borders: &[usize], mut matched: usize, byte: u8) -> usize {
+    while matched > 0 && bytes.get(matched) != Some(&byte) {
+        matched = borders[matched];
+    }
+    matched + usize::from(bytes.get(matched) == Some(&byte))
+}
+
 /// Length of the whole lines at the start of `bytes`.
-fn lines_bytes(bytes: &[u8]) -> usize {
+pub(crate) fn lines_bytes(bytes: &[u8]) -> usize {
     bytes
         .iter()
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |last| last + 1)
-}
-
-/// Appends to the log as its owner, or beside it when it has another.
-fn append(
-    options: &FileOptions,
-    storage: Arc<dyn Storage>,
-    bytes: &[u8],
-    now_unix_ns: u64,
-) -> Result<(PathBuf, u64), FileError> {
-    let mut log = LogFile::open_untidied(options, storage, now_unix_ns)?;
-    let len_bytes = bytes.len() as u64;
-    let placement = log.place(len_bytes, now_unix_ns)?;
-    if let Err(failed) = log.write_at(placement, 0, bytes) {
-        // All or nothing, so that the caller can try again without writing a line twice. That the
-        // cut fails too adds nothing to the first error.
-        let _ = log.abandon(placement, 0);
-        return Err(failed.cause);
-    }
-    Ok((log.path(), len_bytes))
 }

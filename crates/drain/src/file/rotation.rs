@@ -5,19 +5,21 @@
 //! their names at once. So the configured path never is without a file, no other process can take it
 //! in between, and what cannot work (a full disk, no descriptor left) fails before anything moved.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use super::active::Active;
 use super::directory::LogDirectory;
-use super::error::{FileError, FileOperation, UnsyncedRange};
-use super::limits::{CHECK_INTERVAL_NS, LISTED_MAX, NUMBER_MAX, ROTATION_RETRY_NS};
+use super::error::{FileError, FileOperation};
+use super::limits::{CHECK_INTERVAL_NS, LISTED_MAX, ROTATION_RETRY_NS, SEQUENCE_MAX};
 use super::log_file::{LogFile, seconds};
 use super::names::Rotated;
 use super::notices::Notices;
-use super::storage::{OpenMode, RenameMode};
+use super::storage::{OpenMode, RenameMode, is_named};
 
 impl LogFile {
     /// Before a chunk: leaves a sealed file, and goes back to the path when another program moved the file.
@@ -32,6 +34,10 @@ impl LogFile {
         }
         self.checked_unix_ns = now_unix_ns;
         self.reopen_asked = false;
+        if self.active.regular && self.active.name == self.directory.names.active() {
+            self.beside.report_new(&self.directory);
+        }
+        self.unsynced.release_deleted(self.directory.storage.as_ref());
         if !self.was_moved() {
             return Ok(());
         }
@@ -50,7 +56,7 @@ impl LogFile {
 
     /// Returns true if the path is gone or shows another file. The full path is asked, and not the open
     /// directory, since the directory may have been moved too.
-    fn was_moved(&self) -> bool {
+    pub(crate) fn was_moved(&self) -> bool {
         match self.directory.storage.stat(&self.directory.dir, &self.path()) {
             Ok(stat) => (stat.dev, stat.ino) != (self.active.dev, self.active.ino),
             Err(cause) => {
@@ -66,16 +72,25 @@ impl LogFile {
     fn reopen_path(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
         let storage = self.directory.storage.clone();
         let notices: Notices = self.directory.notices.clone();
-        let directory = LogDirectory::open(&self.directory.options, storage, notices)?;
+        let run_dirs = Arc::clone(&self.directory.run_dirs);
+        let directory = LogDirectory::open(&self.directory.options, storage, notices)?.among(run_dirs);
         let active = Active::choose(&directory, seconds(now_unix_ns))?;
-        if self.syncs {
-            self.sync_active();
-        }
         if let Err(error) = self.active.finish_truncation(&self.directory) {
             self.directory.notices.push(error);
         }
+        let mut old = std::mem::replace(&mut self.active, active);
+        let stat = old.regular.then(|| self.directory.storage.stat_file(&old.file));
+        if matches!(stat, Some(Ok(stat)) if stat.links == 0) {
+            old.doubt(&self.directory, &self.unsynced);
+            self.directory.notices.push(format_args!(
+                "the log file {} was deleted while it was written: it is begun anew, with what was on its way",
+                self.directory.path_of(&old.name).display()
+            ));
+        } else {
+            let name = old.name.clone();
+            old.leave(&self.directory, &name, &self.unsynced);
+        }
         self.directory = directory;
-        self.active = active;
         self.set_link();
         Ok(())
     }
@@ -123,11 +138,11 @@ impl LogFile {
         let (file, rotated) = self.exchange(now_unix_s)?;
         let name = self.active.name.clone();
         let stat = self.directory.stat_file(&file, &name)?;
-        if self.syncs {
-            self.sync_active();
-        }
-        self.directory.sync_dir();
-        self.active = Active::regular(file, &name, &stat, self.directory.period(now_unix_s));
+        let active = Active::regular(file, &name, &stat, self.directory.period(now_unix_s));
+        let old = std::mem::replace(&mut self.active, active);
+        let rotated_name = self.rotated_name(rotated)?;
+        old.leave(&self.directory, &rotated_name, &self.unsynced);
+        self.directory.mark_names_changed();
         self.last_rotated = Some(rotated);
         self.set_link();
         self.tidy(now_unix_ns, false);
@@ -144,7 +159,7 @@ impl LogFile {
             let file = match self.create(&rotated_name) {
                 Ok(Some(file)) => file,
                 Ok(None) => {
-                    rotated.number += 1;
+                    rotated.sequence += 1;
                     continue;
                 }
                 Err(cause) => return Err(failed(cause)),
@@ -177,7 +192,8 @@ impl LogFile {
             other => other?,
         };
         match self.directory.lock(&file, &self.directory.path_of(name)) {
-            Ok(true) => Ok(Some(file)),
+            // Before the lock it was an empty file that nobody held: a pass that tidies may have removed its name.
+            Ok(true) => Ok(is_named(storage.as_ref(), dir, name, &file)?.then_some(file)),
             // Another process checks whether this is a left-over; it removes the name if so.
             Ok(false) => Ok(None),
             Err(error) => {
@@ -212,77 +228,43 @@ impl LogFile {
             let rotated_name = self.rotated_name(rotated)?;
             let (storage, dir) = (&self.directory.storage, &self.directory.dir);
             match storage.rename(dir, &self.active.name, &rotated_name, RenameMode::NoReplace) {
-                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => rotated.number += 1,
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => rotated.sequence += 1,
                 Err(cause) => return Err(FileError::io(FileOperation::Rotate, self.path(), cause)),
                 Ok(()) => return Ok(()),
             }
         }
     }
 
-    /// The first name of this second that sorts behind all others of it, so that the order of the
-    /// names stays the order of the files.
+    /// The place behind all rotated files that are there, and behind those that this process has made: the order of
+    /// the numbers is the order of the rotations, whatever the clock says.
     fn next_rotated(&self, now_unix_s: i64) -> Result<Rotated, FileError> {
         let names = &self.directory.names;
-        let of_this_second = |name: &std::ffi::OsStr| {
-            names
-                .parse_rotated(name)
-                .is_some_and(|(rotated, _)| rotated.unix_s == now_unix_s)
+        let highest = Cell::new(self.last_rotated.map_or(0, |last| last.sequence));
+        // Nothing is listed, so that no number of files is too many.
+        let note = |name: &std::ffi::OsStr| {
+            if let Some((rotated, _)) = names.parse_rotated(name) {
+                highest.set(highest.get().max(rotated.sequence));
+            }
+            false
         };
-        let taken = self
-            .directory
+        self.directory
             .storage
-            .list(&self.directory.dir, &of_this_second, LISTED_MAX)
+            .list(&self.directory.dir, &note, LISTED_MAX)
             .map_err(|cause| FileError::io(FileOperation::List, &names.dir, cause))?;
-        let numbers = taken.iter().filter_map(|name| names.parse_rotated(name));
-        let on_disk = numbers.map(|(rotated, _)| rotated.number).max().unwrap_or(0);
-        let last = self.last_rotated.filter(|last| last.unix_s == now_unix_s);
-        let number = on_disk.max(last.map_or(0, |last| last.number)) + 1;
         Ok(Rotated {
+            sequence: highest.get() + 1,
             unix_s: now_unix_s,
-            number,
+            number: 0,
         })
     }
 
     fn rotated_name(&self, rotated: Rotated) -> Result<String, FileError> {
-        if rotated.number > NUMBER_MAX {
+        if rotated.sequence > SEQUENCE_MAX {
             return Err(FileError::NoNameLeft { path: self.path() });
         }
         Ok(self
             .directory
             .names
-            .rotated(&self.directory.zone.stamp(rotated.unix_s), rotated.number))
-    }
-
-    /// Syncs the active file once. A failure seals it, and its bytes may not be on disk; what is still
-    /// written to a sealed file counts as not on disk from the start.
-    pub(crate) fn sync_active(&mut self) {
-        let active = &mut self.active;
-        if !active.regular || active.end_offset <= active.synced_offset {
-            return;
-        }
-        if !active.sealed {
-            match self.directory.storage.sync(&active.file) {
-                Ok(()) => {
-                    active.synced_offset = active.end_offset;
-                    return;
-                }
-                Err(cause) => {
-                    active.sealed = true;
-                    let path = self.directory.path_of(&active.name);
-                    self.sync_error = Some(FileError::io(FileOperation::Sync, path, cause));
-                }
-            }
-        }
-        let path = self.directory.path_of(&active.name);
-        self.unsynced.push(UnsyncedRange {
-            path: path.clone(),
-            dev: active.dev,
-            ino: active.ino,
-            from_offset: active.synced_offset,
-            to_offset: active.end_offset,
-        });
-        active.synced_offset = active.end_offset;
-        self.sync_error
-            .get_or_insert_with(|| FileError::io(FileOperation::Sync, path, io::Error::from(Errno::IO)));
+            .rotated(&self.directory.zone.stamp(rotated.unix_s), rotated.sequence))
     }
 }

@@ -11,7 +11,9 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use logdrive_ring::FileId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -21,9 +23,11 @@ use super::limits::POLL_MAX;
 /// Mode in which [`Storage::open`] opens a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// A new file with these permissions; fails where the name is taken.
+    /// A new file with these permissions, for reading and appending; fails where the name is taken.
     New(u32),
-    /// An existing file for reading and writing.
+    /// An existing file for reading and appending.
+    Append,
+    /// An existing file for reading and writing anywhere.
     Existing,
     /// An existing file for reading.
     ReadOnly,
@@ -114,13 +118,14 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn symlink(&self, dir: &File, target: &Path, name: &str) -> io::Result<()>;
     /// Returns the target of a symbolic link.
     fn read_link(&self, dir: &File, name: &str) -> io::Result<std::path::PathBuf>;
-    /// Brings the names of a directory to the disk.
+    /// Brings the names of a directory to the disk, where its file system can do that.
     fn sync_dir(&self, dir: &File) -> io::Result<()>;
     /// Takes the exclusive lock of a file; `false` when another holds it.
     fn lock(&self, file: &File) -> io::Result<bool>;
     /// Reads at an offset; 0 at the end.
     fn read_at(&self, file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes to a file at an offset; may write a part.
+    /// Writes to a file at an offset; may write a part. On Linux a file that is open for appending takes the bytes at
+    /// its end, wherever that is by then.
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<usize>;
     /// Writes to a stream; `WouldBlock` when it took nothing for a while.
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
@@ -179,7 +184,11 @@ impl Storage for Disk {
             rustix::fs::openat(dir, name, always | flags, mode)
         };
         let file = match how {
-            OpenMode::New(mode) => open(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, mode)?,
+            OpenMode::New(mode) => open(
+                OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+                mode,
+            )?,
+            OpenMode::Append => open(OFlags::RDWR | OFlags::APPEND, 0)?,
             OpenMode::Existing => open(OFlags::RDWR, 0)?,
             OpenMode::ReadOnly => open(OFlags::RDONLY, 0)?,
             // A pipe that is open for reading too needs no reader to be opened, and keeps what was
@@ -222,7 +231,18 @@ impl Storage for Disk {
     }
 
     fn sync_dir(&self, dir: &File) -> io::Result<()> {
-        dir.sync_all()
+        match dir.sync_all() {
+            // Without such a call there, nothing can be done, and no later one would do better.
+            Err(cause)
+                if matches!(
+                    Errno::from_io_error(&cause),
+                    Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
+                ) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     fn lock(&self, file: &File) -> io::Result<bool> {
@@ -328,12 +348,22 @@ pub(crate) fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Returns true if a name in a directory still is that of an open file.
+pub(crate) fn is_named(storage: &dyn Storage, dir: &File, name: &str, file: &File) -> io::Result<bool> {
+    let stat = storage.stat_file(file)?;
+    let named = existing(storage.stat(dir, Path::new(name)))?;
+    Ok(named.is_some_and(|named| named.same_file(&stat)))
+}
+
 /// A file whose lock goes with it. To close the file is not enough for that: a process that was
 /// forked meanwhile has inherited the descriptor, and holds the lock until it executes or ends. Such
 /// a process must not give up the lock of its parent either.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
-    file: File,
+    /// Shared with nobody; what is shared and forgotten is never closed.
+    file: Arc<File>,
+    /// Its identity, as far as the system has told it.
+    id: Option<FileId>,
     owner_pid: u32,
 }
 
@@ -341,9 +371,21 @@ impl LockedFile {
     /// Takes over a file that this process has locked.
     pub(crate) fn new(file: File) -> LockedFile {
         LockedFile {
-            file,
+            id: file.metadata().ok().map(|found| FileId::of(&found)),
+            file: Arc::new(file),
             owner_pid: std::process::id(),
         }
+    }
+
+    /// Returns true if the descriptor is still this file: the program has not closed it, and used its number again.
+    pub(crate) fn is_open(&self) -> bool {
+        let found = self.file.metadata().ok().map(|found| FileId::of(&found));
+        found.is_some() && (self.id.is_none() || found == self.id)
+    }
+
+    /// Gives up the lock and keeps the file open.
+    pub(crate) fn give_up_lock(self) -> io::Result<File> {
+        self.file.try_clone()
     }
 }
 
@@ -357,6 +399,10 @@ impl std::ops::Deref for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
+        if !self.is_open() {
+            // The number is the program's by now, or nobody's: it is not ours to close.
+            return std::mem::forget(Arc::clone(&self.file));
+        }
         if self.owner_pid == std::process::id() {
             // A file without a lock has none to give up, and closing comes next.
             let _ = self.file.unlock();

@@ -12,14 +12,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::compress::{Outcome, compress, lock_file};
+use super::compress::{Outcome, compress, drop_twin, lock_file};
 use super::error::{FileError, FileOperation};
 use super::limits::LISTED_MAX;
 use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
 use super::options::{Compress, FileOptions};
 use super::retention::{RotatedFile, to_remove};
-use super::storage::{FileKind, OpenMode, Storage, existing};
+use super::storage::{FileKind, OpenMode, Stat, Storage, existing};
+use super::unsynced::UnsyncedFiles;
 
 /// Everything that a pass needs; independent of the log file, since it runs on another thread.
 #[derive(Clone, Debug)]
@@ -29,13 +30,14 @@ pub(crate) struct Tidy {
     pub(crate) names: Names,
     pub(crate) options: Arc<FileOptions>,
     pub(crate) notices: Notices,
+    pub(crate) unsynced: UnsyncedFiles,
 }
 
 /// A file that was found in the directory.
 struct Found {
     name: String,
     form: Form,
-    bytes: u64,
+    stat: Stat,
 }
 
 /// Rotated files by age; a crash may have left one in two forms.
@@ -55,6 +57,7 @@ impl Tidy {
         if opening {
             self.clean(&mut listing);
         }
+        self.drop_twins(&mut listing);
         // First what goes anyway, so that it is not compressed before; bytes only count afterwards,
         // when the newest file is compressed too.
         let mut without_bytes = FileOptions::clone(&self.options);
@@ -90,7 +93,7 @@ impl Tidy {
                 listing.entry(rotated).or_default().push(Found {
                     name: name.to_owned(),
                     form,
-                    bytes: stat.bytes,
+                    stat,
                 });
             }
         }
@@ -104,21 +107,59 @@ impl Tidy {
             files.retain(|found| {
                 let left_over = match found.form {
                     Form::Temporary => true,
-                    Form::Plain => found.bytes == 0,
+                    Form::Plain => found.stat.bytes == 0,
                     Form::Gzip | Form::Zstd => false,
                 };
-                !(left_over && self.remove_unlocked(&found.name))
+                !(left_over && self.remove_left_over(found))
             });
         }
     }
 
-    /// Removes a file that no process holds; whether it is gone.
-    fn remove_unlocked(&self, name: &str) -> bool {
-        match lock_file(self.storage.as_ref(), &self.dir, name, OpenMode::ReadOnly) {
-            Ok(Some(_locked)) => self.remove(name),
+    /// Ends compressions that were cut short between the name of the compressed file and the removal of the plain one:
+    /// one of both stays, the compressed one where it is whole.
+    fn drop_twins(&self, listing: &mut Listing) {
+        for files in listing.values_mut() {
+            let Some(plain) = files.iter().find(|found| found.form == Form::Plain) else {
+                continue;
+            };
+            let (plain, is_twin) = (plain.name.clone(), |found: &&Found| {
+                let ending = found.name.strip_prefix(plain.name.as_str());
+                matches!(ending, Some(".gz" | ".zst"))
+            });
+            let Some((twin, form)) = files
+                .iter()
+                .find(is_twin)
+                .map(|twin| (twin.name.clone(), twin.form))
+            else {
+                continue;
+            };
+            let removed = drop_twin(
+                self.storage.as_ref(),
+                &self.dir,
+                &plain,
+                (&twin, form),
+                &self.unsynced,
+            );
+            match removed {
+                Ok(Some(name)) => files.retain(|found| found.name != name),
+                Ok(None) => {}
+                Err(cause) => self
+                    .notices
+                    .push(self.failed(FileOperation::Compress, &plain, cause)),
+            }
+        }
+    }
+
+    /// Removes a left-over that no process holds; whether it is gone. Since it was listed, a rotation may have given the
+    /// name of an empty file to a log with lines: that one stays.
+    fn remove_left_over(&self, found: &Found) -> bool {
+        match lock_file(self.storage.as_ref(), &self.dir, &found.name, OpenMode::ReadOnly) {
+            Ok(Some((_, stat))) if found.form == Form::Plain && stat.bytes > 0 => false,
+            Ok(Some(_locked)) => self.remove(&found.name),
             Ok(None) => false,
             Err(cause) => {
-                self.notices.push(self.failed(FileOperation::Remove, name, cause));
+                self.notices
+                    .push(self.failed(FileOperation::Remove, &found.name, cause));
                 false
             }
         }
@@ -127,7 +168,9 @@ impl Tidy {
     /// Compresses what is plain, oldest first; whether it came to the end of the list.
     fn compress_all(&self, listing: &mut Listing, stop: &AtomicBool) -> bool {
         for files in listing.values_mut() {
-            let Some(plain) = files.iter().position(|found| found.form == Form::Plain) else {
+            // An empty one is about to be the log.
+            let is_due = |found: &Found| found.form == Form::Plain && found.stat.bytes > 0;
+            let Some(plain) = files.iter().position(is_due) else {
                 continue;
             };
             // Relaxed: the flag carries no data.
@@ -136,7 +179,7 @@ impl Tidy {
             }
             let name = files[plain].name.clone();
             let how = self.options.compress;
-            match compress(self.storage.as_ref(), &self.dir, &name, how, stop) {
+            match compress(self.storage.as_ref(), &self.dir, &name, how, stop, &self.unsynced) {
                 Ok(Outcome::Done) => {
                     files.swap_remove(plain);
                     self.add_compressed(files, &name);
@@ -160,11 +203,7 @@ impl Tidy {
                 continue;
             }
             if let Ok(stat) = self.storage.stat(&self.dir, Path::new(&name)) {
-                files.push(Found {
-                    name,
-                    form,
-                    bytes: stat.bytes,
-                });
+                files.push(Found { name, form, stat });
             }
         }
     }
@@ -177,14 +216,20 @@ impl Tidy {
             .filter(|(_, files)| files.iter().any(|found| complete(&found)))
             .map(|(rotated, files)| RotatedFile {
                 rotated: *rotated,
-                bytes: files.iter().filter(complete).map(|found| found.bytes).sum(),
+                bytes: files.iter().filter(complete).map(|found| found.stat.bytes).sum(),
             })
             .collect();
         for rotated in to_remove(&sized, rules, now_unix_s) {
             let Some(files) = listing.get_mut(&rotated) else {
                 continue;
             };
-            files.retain(|found| found.form == Form::Temporary || !self.remove(&found.name));
+            files.retain(|found| {
+                if found.form != Form::Temporary {
+                    // By the rules it is not to be kept, and so not to be brought to the disk.
+                    self.unsynced.settle(&found.stat);
+                }
+                found.form == Form::Temporary || !self.remove(&found.name)
+            });
         }
     }
 
@@ -210,5 +255,35 @@ fn leave_newest_plain(listing: &mut Listing) {
         && newest.get().iter().all(is_plain)
     {
         newest.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::LogDirectory;
+    use super::super::storage::Disk;
+    use super::*;
+
+    /// A rotation gives its name to the log while the pass of the start is about to remove the empty file that had the
+    /// name: the lines of the log were removed with it.
+    #[test]
+    fn lines_that_take_the_name_of_an_empty_file_are_not_removed_with_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let options = FileOptions::new(dir.path().join("app.log"));
+        let directory = LogDirectory::open(&options, Arc::new(Disk), Notices::default()).expect("opened");
+        let tidy = directory.tidy(&UnsyncedFiles::default());
+        let name = |number| {
+            dir.path()
+                .join(format!("app.2026-11-21T12-34-56Z.00000{number}.log"))
+        };
+        for number in [1, 2] {
+            std::fs::write(name(number), "").expect("an empty file");
+        }
+        let mut listing = tidy.list().expect("listed");
+        assert_eq!(listing.len(), 2);
+        std::fs::write(name(1), "a line\n").expect("lines");
+        tidy.clean(&mut listing);
+        assert_eq!(std::fs::read_to_string(name(1)).expect("the lines"), "a line\n");
+        assert!(!name(2).exists());
     }
 }

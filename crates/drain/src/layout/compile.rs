@@ -92,6 +92,7 @@ pub(super) fn steps(
         Style::Glog => compiler.glog(Escape::Text),
         Style::GlogRaw => compiler.glog(Escape::Raw),
         Style::Json => compiler.json(),
+        Style::Slog => compiler.slog(),
         Style::Logfmt => compiler.logfmt(),
         Style::Pattern(_) => compiler.pattern(pattern, process),
     }

@@ -1,8 +1,9 @@
 //! Escapes: foreign text never ends a line, moves a cursor, hides or reorders what a reader sees.
 //!
-//! In text, escaped are control characters (C0, DEL, C1), the line separators U+2028 and U+2029, the marks that change
-//! the direction of text (U+061C, U+200E, U+200F, U+202A-202E, U+2066-2069), bytes that are not UTF-8, and the
-//! backslash, which makes it reversible: [`unescape`] gives back the bytes that went in. JSON escapes the same
+//! In text, escaped are control characters (C0, DEL, C1), the line separators U+2028 and U+2029, characters that no reader
+//! sees (Unicode's `Default_Ignorable_Code_Point`: soft hyphen, zero-width characters, marks that change the direction of
+//! text, fillers, variation selectors, tags), U+FFF9-FFFB, bytes that are not UTF-8, and the backslash, which makes it
+//! reversible: [`unescape`] gives back the bytes that went in. JSON escapes the same
 //! characters in its own way; there a byte that is not UTF-8 becomes U+FFFD, because JSON cannot carry it.
 //!
 //! Most text needs none of this: it is checked and copied in one pass over blocks of sixteen bytes.
@@ -264,16 +265,23 @@ const SUSPECT: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        // 0xc2 opens C1, 0xd8 U+061C, 0xe2 the marks from U+200E to U+2069.
-        table[byte] = byte < 0x20 || matches!(byte as u8, 0x7f | b'\\' | b'"' | 0xc2 | 0xd8 | 0xe2);
+        // 0xc2 opens C1 and U+00AD, and so on: the first bytes of what `is_hidden` has.
+        table[byte] = byte < 0x20
+            || matches!(
+                byte as u8,
+                0x7f | b'\\' | b'"' | 0xc2 | 0xcd | 0xd8 | 0xe1..=0xe3 | 0xef | 0xf0 | 0xf3
+            );
         byte += 1;
     }
     table
 };
 
 fn is_hidden(found: char) -> bool {
-    matches!(found, '\u{80}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(found, '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}'
+        | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn put_char(bytes: &mut [u8], at: usize, found: char, escape: Escape) -> usize {
@@ -307,9 +315,12 @@ fn put_hex(bytes: &mut [u8], at: usize, byte: u8) -> usize {
     put_block(bytes, at, &[b'\\', b'x', digits[0], digits[1]], 4)
 }
 
-/// `\u{202e}`, or `\u202e` for JSON; all characters that come here have at most four hex digits.
+/// `\u{202e}`, or `\u202e` for JSON, which has two of them for characters beyond four hex digits.
 fn put_unicode(bytes: &mut [u8], at: usize, code: u32, json: bool) -> usize {
-    let text = if json {
+    let text = if json && code > 0xffff {
+        let (high, low) = (0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+        format!("\\u{high:04x}\\u{low:04x}")
+    } else if json {
         format!("\\u{code:04x}")
     } else {
         format!("\\u{{{code:x}}}")
@@ -398,6 +409,8 @@ pub(super) fn whole_front(text: &[u8], limit: usize, escape: Escape) -> usize {
     while let Some((&first, after)) = text.get(end..).and_then(<[u8]>::split_first) {
         let length = match first {
             b'\\' if escape != Escape::Json => 1 + read_escape(after, &mut Vec::new()).unwrap_or(0),
+            // The halves of a pair stay together.
+            b'\\' if matches!(after, [b'u', b'd', b'8'..=b'b', ..]) => 12,
             b'\\' if after.first() == Some(&b'u') => 6,
             b'\\' => 2,
             0xc0..=0xdf => 2,
@@ -428,6 +441,15 @@ mod tests {
             text("x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}"),
             r"x\u{85}\u{2028}\u{202e}\u{2069}\u{61c}"
         );
+        assert_eq!(
+            text("so\u{ad}ft zero\u{200b}\u{feff} tag\u{e0041}\u{e007f} \u{fe0f}\u{3164}"),
+            r"so\u{ad}ft zero\u{200b}\u{feff} tag\u{e0041}\u{e007f} \u{fe0f}\u{3164}"
+        );
+        assert_eq!(text("𝐀 🙂 가 ｱ ①"), "𝐀 🙂 가 ｱ ①");
+        assert_eq!(escaped("\u{e0041}".as_bytes(), Escape::Json), br"\udb40\udc41");
+        assert_eq!(whole_front(br"a\udb40\udc41b", 12, Escape::Json), 1);
+        let hidden = "\u{ad}\u{200d}\u{e0041}";
+        assert_eq!(unescape(text(hidden).as_bytes()), hidden.as_bytes());
         assert_eq!(text(r"C:\new"), r"C:\\new");
         assert_eq!(text("größe “quoted” 漢字 ©ء"), "größe “quoted” 漢字 ©ء");
         assert_eq!(escaped(b"a\xff\xfeb", Escape::Text), br"a\xff\xfeb");

@@ -30,3 +30,7 @@ pub const SPANS_KEPT_BYTES_MAX: usize = 1024;
 
 /// Span texts that are kept. A few threads with spans of their own take turns in a merged log.
 pub const SPANS_KEPT: usize = 16;
+
+/// Depth of JSON that a program has rendered and that stands in a line as it is; deeper text is a string. Each level takes a
+/// call on the stack.
+pub const JSON_DEPTH_MAX: usize = 64;

@@ -37,6 +37,7 @@ mod error;
 mod escape;
 mod fast;
 mod interpret;
+mod json_text;
 pub mod limits;
 mod number;
 mod options;
@@ -44,6 +45,7 @@ mod pattern;
 mod payload;
 mod plan;
 mod prefix;
+mod slog;
 mod spec;
 mod structured;
 mod thread;
@@ -288,7 +290,9 @@ impl Layout {
         } else {
             let whole = whole.strip_suffix(b"\n").unwrap_or(&whole);
             match self.options.style {
-                Style::Json | Style::Logfmt => self.put_cut_structured(plan, record, whole, out),
+                Style::Json | Style::Slog | Style::Logfmt => {
+                    self.put_cut_structured(plan, record, whole, out)
+                }
                 _ => put_cut_text(whole, out),
             }
         };
@@ -332,6 +336,7 @@ impl Layout {
     ) -> usize {
         let nanos = self.time.enter(record.unix_ns);
         let (start, level, key, close) = match self.options.style {
+            Style::Slog => ("{\"time\":\"", "\",\"level\":\"", "\",\"cut\":\"", "\"}\n"),
             Style::Json => ("{\"ts\":\"", "\",\"level\":\"", "\",\"cut\":\"", "\"}\n"),
             _ => ("ts=", " level=", " cut=\"", "\"\n"),
         };

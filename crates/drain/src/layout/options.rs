@@ -30,6 +30,10 @@ pub enum Style {
     GlogRaw,
     /// One JSON object for each line.
     Json,
+    /// The same with the keys and values of Go's `slog.JSONHandler`: `time`, `level`, `msg`, and fields whose names nest at
+    /// their points (`\\.` is a point, a single `\\` an empty name). A value of kind `debug` that is JSON stands as it is; where
+    /// it is the only field, has no name and the message is empty, it is the whole line.
+    Slog,
     /// Pairs `key=value` in logfmt.
     Logfmt,
     /// A pattern of one's own: literal text and items in braces.
@@ -53,9 +57,10 @@ pub enum Style {
 }
 
 /// Styles that are one word.
-const NAMED: [(&str, Style); 5] = [
+const NAMED: [(&str, Style); 6] = [
     ("text", Style::Text),
     ("json", Style::Json),
+    ("slog", Style::Slog),
     ("logfmt", Style::Logfmt),
     ("glog", Style::Glog),
     ("glog-raw", Style::GlogRaw),
@@ -66,7 +71,7 @@ impl Style {
     pub(super) fn field_style(&self) -> FieldStyle {
         match self {
             Self::Text | Self::Glog | Self::GlogRaw | Self::Pattern(_) => FieldStyle::Text,
-            Self::Json => FieldStyle::Json,
+            Self::Json | Self::Slog => FieldStyle::Json,
             Self::Logfmt => FieldStyle::Logfmt,
         }
     }
@@ -246,6 +251,7 @@ mod tests {
             Style::Glog,
             Style::GlogRaw,
             Style::Json,
+            Style::Slog,
             Style::Logfmt,
         ];
         styles.extend(patterns.map(|pattern| Style::Pattern(pattern.into())));

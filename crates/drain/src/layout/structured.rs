@@ -177,7 +177,7 @@ impl Compiler<'_> {
     }
 
     /// Every field that has a name, also those that the message shows.
-    fn structured_fields(&mut self) {
+    pub(super) fn structured_fields(&mut self) {
         match self.source {
             MessageSource::Raw => self.steps.rare(Rare::AllFields),
             MessageSource::Dynamic => {

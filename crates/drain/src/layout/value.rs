@@ -4,6 +4,7 @@ use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Kind, Value};
 
 use super::escape::{Bare, Escape, escaped, put_bare, put_escaped};
+use super::json_text::{is_json, put_json};
 use super::number::{Shortest, non_finite, put_f32, put_f64, put_i64, put_u64, put_wide_int};
 use super::payload::{Malformed, Progress, cursor_at, take, take_blob, take_i32, take_unsigned};
 use super::write::{put, put_byte};
@@ -17,6 +18,8 @@ pub(super) enum Form {
     Bare(Bare),
     /// In JSON: numbers up to 64 bits are numbers, absent is null, all else is a string.
     Json,
+    /// The same for text that may be JSON itself, which then stands as it is.
+    JsonText,
 }
 
 /// Reads a value that is there, and writes it. Returns the offset in the payload behind it as well.
@@ -57,7 +60,7 @@ pub(super) fn put_payload(
 
 /// Writes a value in this form.
 pub(super) fn put_value(bytes: &mut [u8], at: usize, value: &Value<'_>, form: Form) -> usize {
-    let json = form == Form::Json;
+    let json = matches!(form, Form::Json | Form::JsonText);
     match *value {
         Value::U64(value) => put_u64(bytes, at, value),
         Value::I64(value) => put_i64(bytes, at, value),
@@ -85,7 +88,7 @@ pub(super) fn put_value(bytes: &mut [u8], at: usize, value: &Value<'_>, form: Fo
 fn shortest(form: Form) -> Shortest {
     match form {
         Form::Argument(_) => Shortest::Display,
-        Form::Bare(_) | Form::Json => Shortest::Debug,
+        Form::Bare(_) | Form::Json | Form::JsonText => Shortest::Debug,
     }
 }
 
@@ -94,7 +97,8 @@ pub(super) fn put_text(bytes: &mut [u8], at: usize, text: &[u8], form: Form) -> 
     match form {
         Form::Argument(escape) => put_escaped(bytes, at, text, escape),
         Form::Bare(bare) => put_bare(bytes, at, text, bare),
-        Form::Json => put_between_quotes(bytes, at, true, |bytes, at| {
+        Form::JsonText if is_json(text) => put_json(bytes, at, text),
+        Form::Json | Form::JsonText => put_between_quotes(bytes, at, true, |bytes, at| {
             put_escaped(bytes, at, text, Escape::Json)
         }),
     }

@@ -20,8 +20,11 @@ pub const NAME_BYTES_MAX: usize = 64;
 /// are 16 for each of 16 sinks.
 pub const BUFFERS: RangeInclusive<u64> = 2..=16;
 
-/// Time that lines may wait: the drain itself pauses up to 10 ms.
+/// Time that lines may wait, from the moment that they are logged: the drain itself pauses up to 10 ms.
 pub const FLUSH_EVERY: RangeInclusive<Duration> = Duration::from_millis(1)..=HOUR;
+
+/// Time that an ordinary end of a program may take for its log: whoever waits for the program has little more patience.
+pub const SHUTDOWN_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=HOUR;
 
 /// Pause between two `fdatasync`; more often, the disk does nothing else.
 pub const SYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=DAY;
@@ -72,3 +75,9 @@ pub const IDLE_TIMEOUT: RangeInclusive<Duration> = SECOND..=HOUR;
 
 /// Bytes of the ring of one thread: a session's smallest, and a length that fits into its header.
 pub const RING_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 30;
+
+/// Sessions of dead processes that are kept where they cannot be recovered: the newest always is.
+pub const HELD_SESSIONS: RangeInclusive<u64> = 1..=65_536;
+
+/// Bytes that they take together: a session with one ring has some hundred kilobytes.
+pub const HELD_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;

@@ -6,8 +6,10 @@ use crate::drain::ring_reader::{ReadError, RingReader};
 use crate::drain::run::{Run, Stop};
 use crate::layout::{Layout, LayoutError, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record};
 use crate::limits::PAUSE_BUSY_NS_MAX;
+use crate::sink::account::DropAccount;
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::options::{Overflow, SinkOptions};
+use crate::sink::spare::SpareBuffers;
 use crate::sink::writer::IoRequest;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
@@ -35,15 +37,17 @@ pub(crate) struct SinkBuffer {
     pub(crate) is_file: bool,
     buffers: Arc<Buffers>,
     current: Option<Buffer>,
-    /// Whether the current buffer is the last one, which is kept for warnings and above.
+    /// Whether the current buffer is the last one, which is kept for urgent lines: warnings and above, and lines that
+    /// tell what is missing.
     reserved: bool,
-    spare: Vec<Buffer>,
-    /// All of them, wherever they are.
-    buffer_count: usize,
+    /// Whether a line did not fit into the current buffer any more.
+    is_filled: bool,
+    spare: SpareBuffers,
     back: Receiver<Buffer>,
     out: Sender<IoRequest>,
     flush: Flush,
-    dropped_unreported: u64,
+    /// Drops, and those of them that no line tells.
+    pub(crate) account: DropAccount,
     /// Whether the fill changed since the last commit.
     changed: bool,
     /// Nothing is for it any more: it only keeps its place.
@@ -53,12 +57,14 @@ pub(crate) struct SinkBuffer {
 /// Reasons to hand the current buffer over before it is full.
 #[derive(Debug, Default)]
 struct Flush {
-    /// Time of the first commit of the fill.
+    /// Time before which nothing of the fill was logged.
     filled_since: Option<Instant>,
     /// Whether a record's level asks for it.
     is_asked: bool,
     /// The fill is due, and stays because the I/O thread is behind.
     is_held_back: bool,
+    /// Flush ticket that is passed behind the fill of the reserved buffer, which stays until another one is free.
+    ticket: Option<u64>,
 }
 
 /// Settings of a sink that can change while it is open.
@@ -103,18 +109,18 @@ impl SinkBuffer {
         out: Sender<IoRequest>,
     ) -> Self {
         Self {
+            account: DropAccount::resume(buffers.drops(index)),
             index,
             settings,
             is_file,
             buffers,
             current: None,
             reserved: false,
-            buffer_count: spare.len(),
-            spare,
+            is_filled: false,
+            spare: SpareBuffers::new(spare),
             back,
             out,
             flush: Flush::default(),
-            dropped_unreported: 0,
             changed: false,
             closed: false,
         }
@@ -134,7 +140,6 @@ impl SinkBuffer {
         self.current = None;
         (_, self.back) = channel();
         self.closed = true;
-        self.dropped_unreported = 0;
         self.send(IoRequest::Close);
     }
 
@@ -166,23 +171,38 @@ impl SinkBuffer {
         if self.settings.overflow == Overflow::Hold {
             return true;
         }
-        self.spare.extend(self.back.try_iter());
+        self.spare.take_back(self.back.try_iter());
         let needed = self
-            .buffer_count
+            .spare
+            .count()
             .div_ceil(3)
             .max(2)
-            .min(self.buffer_count.saturating_sub(1));
+            .min(self.spare.count().saturating_sub(1));
         self.spare.len() >= needed.max(1)
     }
 
     /// Lays a line out behind the fill; one of a dump, which has no level here, whatever the sink's own. Nothing counts
-    /// before [`SinkBuffer::accept`].
+    /// before [`SinkBuffer::accept`]. Drops that no line tells are told first, see [`SinkBuffer::take_buffer`].
     #[inline]
-    pub(crate) fn stage(&mut self, plan: &Plan, line: &Record<'_>, level: Option<Level>) -> Staged {
+    pub(crate) fn stage(
+        &mut self,
+        plan: &Plan,
+        line: &Record<'_>,
+        level: Option<Level>,
+        is_urgent: bool,
+    ) -> Staged {
         if level.is_some_and(|level| level < self.settings.min_level) {
             return Staged::Dropped(SinkDrop::Level);
         }
-        let is_urgent = level.is_some_and(Level::is_urgent);
+        if self.account.unreported().is_some() {
+            return Staged::Full;
+        }
+        self.stage_line(plan, line, is_urgent)
+    }
+
+    /// Lays a line out behind the fill, also where drops are to be told.
+    #[inline]
+    pub(crate) fn stage_line(&mut self, plan: &Plan, line: &Record<'_>, is_urgent: bool) -> Staged {
         let Some(current) = self.current.as_mut().filter(|_| !self.reserved || is_urgent) else {
             return Staged::Full;
         };
@@ -193,7 +213,10 @@ impl SinkBuffer {
                 Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
                 _ => Staged::Line(out.len()),
             },
-            Outcome::Overflow => Staged::Full,
+            Outcome::Overflow => {
+                self.is_filled = true;
+                Staged::Full
+            }
             _ => Staged::Line(out.len()),
         }
     }
@@ -202,7 +225,8 @@ impl SinkBuffer {
     /// Stops at whatever needs more than that: a full buffer, an unknown callsite, a level that is left out, or that
     /// others take.
     pub(crate) fn take_run(&mut self, reader: &mut RingReader, run: &mut Run<'_>) {
-        let Some(current) = self.current.as_mut().filter(|_| !self.reserved) else {
+        let is_open = !self.reserved && self.account.unreported().is_none();
+        let Some(current) = self.current.as_mut().filter(|_| is_open) else {
             return;
         };
         let mut out = LineBuffer::new(current.space());
@@ -213,7 +237,9 @@ impl SinkBuffer {
             let Some(Some(callsite)) = run.callsites.get(id) else {
                 break;
             };
-            let is_ours = callsite.level >= self.settings.min_level
+            // Gap records, of callsite 0, are told, which takes more than a line.
+            let is_ours = id != 0
+                && callsite.level >= self.settings.min_level
                 && run.below.is_none_or(|below| callsite.level < below)
                 && run.route.is_none_or(|route| callsite.route == route);
             let Some(plan) = callsite.plan(self.index).filter(|_| is_ours) else {
@@ -235,8 +261,7 @@ impl SinkBuffer {
                 break;
             }
             self.flush.is_asked |= callsite.level >= self.settings.flush_level;
-            // Callsite 0 is that of gap records, which are lines but count as no records.
-            counted += if id == 0 { 0 } else { taken.records };
+            counted += taken.records;
             run.has_taken = true;
             // The dump that a record triggers stands in the log before the ring's next record.
             if callsite.trigger.is_some() {
@@ -253,7 +278,7 @@ impl SinkBuffer {
                     &mut out,
                     &mut records,
                 );
-                counted += if id != 0 { records } else { 0 };
+                counted += records;
                 if reader.has_enough() {
                     run.stop = Some(Stop::Enough);
                     break;
@@ -277,7 +302,7 @@ impl SinkBuffer {
 
     /// Takes a staged line into the fill, or counts it as dropped.
     #[inline]
-    pub(crate) fn accept(&mut self, staged: Staged, level: Level, counted: bool) {
+    pub(crate) fn accept(&mut self, staged: Staged, level: Level, counted: bool, unix_ns: u64) {
         match staged {
             Staged::Line(length) => {
                 if let Some(current) = &mut self.current {
@@ -286,10 +311,11 @@ impl SinkBuffer {
                 self.changed = true;
                 self.flush.is_asked |= level >= self.settings.flush_level;
             }
-            Staged::Dropped(reason) if counted && !self.closed => {
-                self.buffers.count_dropped(self.index, reason as usize, 1);
-                self.dropped_unreported += u64::from(reason == SinkDrop::Overflow);
+            Staged::Dropped(SinkDrop::Overflow) if counted && !self.closed => {
+                let cause = self.buffers.last_error(self.index);
+                self.account.count_overflow(unix_ns, cause);
             }
+            Staged::Dropped(reason) if counted && !self.closed => self.account.count(1, reason),
             _ => {}
         }
     }
@@ -297,7 +323,7 @@ impl SinkBuffer {
     /// Counts records that are not for this sink.
     pub(crate) fn count_excluded(&mut self, records: u64, reason: SinkDrop) {
         if records > 0 && !self.closed {
-            self.buffers.count_dropped(self.index, reason as usize, records);
+            self.account.count(records, reason);
         }
     }
 
@@ -306,22 +332,34 @@ impl SinkBuffer {
         self.current.as_ref().is_some_and(|buffer| buffer.length() > 0)
     }
 
-    /// Whether the fill changed since it was noted.
-    pub(crate) fn note(&mut self, epoch: u64) {
-        if let Some(current) = self.current.as_ref().filter(|_| self.changed) {
-            self.buffers.note_fill(self.index, current, epoch);
+    /// Notes a line that tells of dropped calls and has no room.
+    pub(crate) fn count_calls(&mut self, calls: u64, unix_ns: u64) {
+        if !self.closed {
+            let cause = self.buffers.last_error(self.index);
+            self.account.count_calls(calls, unix_ns, cause);
         }
     }
 
-    pub(crate) fn has_changed(&self) -> bool {
-        self.changed
+    /// Notes fill and drops for an epoch, where they have changed.
+    pub(crate) fn note(&mut self, epoch: u64) {
+        if self.has_changed() {
+            let drops = self.account.drops();
+            self.buffers
+                .note_fill(self.index, self.current.as_ref(), drops, epoch);
+        }
     }
 
-    /// The epoch that covers the fill is published.
-    pub(crate) fn committed(&mut self, now: Instant) {
+    /// Whether the fill, or the number of drops, changed since it was noted.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed || self.account.has_changed()
+    }
+
+    /// The epoch that covers the fill is published. What is new in it was logged after the given time.
+    pub(crate) fn committed(&mut self, since: Instant) {
+        self.account.committed();
         if self.changed {
             self.changed = false;
-            self.flush.filled_since.get_or_insert(now);
+            self.flush.filled_since.get_or_insert(since);
         }
     }
 
@@ -329,7 +367,7 @@ impl SinkBuffer {
     /// not, the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on
     /// growing.
     pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
-        let is_due = |since: Instant| now - since >= self.settings.flush_every;
+        let is_due = |since: Instant| now.saturating_duration_since(since) >= self.settings.flush_every;
         let is_wanted =
             self.has_fill() && (self.flush.is_asked || self.flush.filled_since.is_some_and(is_due));
         self.flush.is_held_back = is_wanted && self.is_behind();
@@ -339,12 +377,12 @@ impl SinkBuffer {
     /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and
     /// one more, which takes what comes behind it.
     fn is_behind(&mut self) -> bool {
-        self.spare.extend(self.back.try_iter());
+        self.spare.take_back(self.back.try_iter());
         let idle = self.spare.len() + usize::from(self.current.is_some());
-        let on_their_way = self.buffer_count.saturating_sub(idle);
+        let on_their_way = self.spare.count().saturating_sub(idle);
         match self.flush.is_asked {
             true => on_their_way > 0 && self.spare.len() < 2,
-            false => on_their_way * 2 >= self.buffer_count,
+            false => on_their_way * 2 >= self.spare.count(),
         }
     }
 
@@ -353,7 +391,10 @@ impl SinkBuffer {
         let since = self.flush.filled_since.filter(|_| self.has_fill())?;
         Some(match self.flush.is_held_back {
             true => Duration::from_nanos(PAUSE_BUSY_NS_MAX),
-            false => self.settings.flush_every.saturating_sub(now - since),
+            false => self
+                .settings
+                .flush_every
+                .saturating_sub(now.saturating_duration_since(since)),
         })
     }
 
@@ -366,37 +407,91 @@ impl SinkBuffer {
         if let Some(mut buffer) = self.current.take_if(|buffer| buffer.length() > 0) {
             buffer.mark_ready();
             self.reserved = false;
+            self.is_filled = false;
             // The I/O thread lives as long as the sink buffer; without it the buffer stays in the session.
             let _ = self.out.send(IoRequest::Write { buffer, sync });
+        }
+    }
+
+    /// Passes a flush ticket behind the committed fill. Where the fill lies in the reserved buffer and no other one is free,
+    /// both stay until one is: otherwise there would be no room for urgent lines.
+    pub(crate) fn pass_ticket(&mut self, ticket: u64) {
+        self.take_back();
+        if self.reserved && self.has_fill() {
+            self.flush.ticket = Some(ticket);
+        } else {
+            self.flush.ticket = None;
+            self.hand_over();
+            self.send(IoRequest::Ticket(ticket));
+        }
+    }
+
+    /// Passes a flush ticket that has waited, where another buffer is free now.
+    pub(crate) fn pass_late_ticket(&mut self) {
+        if let Some(ticket) = self.flush.ticket {
+            self.pass_ticket(ticket);
         }
     }
 
     /// Gives a buffer that an earlier drain has filled to the I/O thread; it is one of the sink's when it comes back.
     pub(crate) fn hand_over_earlier(&mut self, mut buffer: Buffer) {
         buffer.mark_ready();
-        self.buffer_count += 1;
+        self.spare.count_another();
         self.send(IoRequest::Write { buffer, sync: false });
     }
 
-    /// Gets a buffer to fill. `false`: there is none, and the policy is to drop records of this level. Waits for
-    /// the I/O thread where the policy is to hold back, until `stop` says no.
-    pub(crate) fn take_buffer(&mut self, urgent: bool, sequence: &mut u64, stop: &dyn Fn() -> bool) -> bool {
+    /// Takes buffers back. With another one to spare, the reserved one is for all lines.
+    fn take_back(&mut self) {
+        self.spare.take_back(self.back.try_iter());
+        self.spare.reserve_ahead();
+        if !self.spare.is_empty() {
+            self.reserved = false;
+        }
+    }
+
+    /// Whether there is no room for a line, and nothing that a commit could change about it: its record is dropped.
+    pub(crate) fn is_full(&mut self, is_urgent: bool) -> bool {
+        if self.settings.overflow == Overflow::Hold {
+            return false;
+        }
+        self.take_back();
+        match (&self.current, self.is_filled && !self.reserved) {
+            // It goes to the I/O thread.
+            (Some(_), true) => false,
+            (Some(_), false) => self.reserved && !is_urgent,
+            (None, _) => self.spare.len() < if is_urgent { 1 } else { 2 },
+        }
+    }
+
+    /// Has the current buffer take lines, another one where it is filled; what is in it must be committed. `false`: there
+    /// is none, and the policy is to drop records that are not urgent, or all. Waits for the I/O thread where the policy is
+    /// to hold back, until `stop` says no.
+    pub(crate) fn take_buffer(
+        &mut self,
+        is_urgent: bool,
+        sequence: &mut u64,
+        stop: &dyn Fn() -> bool,
+    ) -> bool {
         if self.closed {
             return false;
         }
-        self.spare.extend(self.back.try_iter());
-        if self.reserved && self.spare.len() > 1 {
-            self.reserved = false;
+        self.take_back();
+        if self.current.is_some() && !self.is_filled {
+            return !self.reserved || is_urgent;
         }
-        if self.current.is_some() {
-            return !self.reserved || urgent;
+        if self.reserved {
+            // A shorter line may still fit: the reserve is given away only for another buffer.
+            self.is_filled = false;
+            return false;
         }
+        self.hand_over();
         while self.spare.is_empty() && self.settings.overflow == Overflow::Hold && !stop() {
-            self.spare
-                .extend(self.back.recv_timeout(Duration::from_millis(20)));
+            let pause = Duration::from_millis(20);
+            self.spare.take_back(self.back.recv_timeout(pause));
+            self.take_back();
         }
         let last = self.spare.len() == 1 && self.settings.overflow == Overflow::Drop;
-        if self.spare.is_empty() || (last && !urgent) {
+        if self.spare.is_empty() || (last && !is_urgent) {
             return false;
         }
         let Some(mut buffer) = self.spare.pop() else {
@@ -407,19 +502,6 @@ impl SinkBuffer {
         self.reserved = last;
         self.current = Some(buffer);
         true
-    }
-
-    /// Whether records were dropped that the log has not been reported of.
-    pub(crate) fn has_unreported(&self) -> bool {
-        self.dropped_unreported > 0
-    }
-
-    /// The number of records dropped since the log was last reported, once there is room for the report.
-    pub(crate) fn take_unreported(&mut self) -> u64 {
-        if self.dropped_unreported == 0 || self.reserved || self.current.is_none() {
-            return 0;
-        }
-        std::mem::take(&mut self.dropped_unreported)
     }
 
     /// Returns a sender of requests for other threads.

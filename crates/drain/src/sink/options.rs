@@ -6,6 +6,7 @@ use crate::schema::{self, FILE, Kind, Options, PROGRAM, Row, Setting, Value, Wor
 use crate::ship::ShipOptions;
 use crate::sink::memory::MemorySink;
 use logdrive_wire::Level;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Target of a sink's lines.
@@ -209,12 +210,12 @@ impl Default for RecoverableSink {
 }
 
 impl SinkOptions {
-    /// A sink with the defaults: text in UTC, flushed every 200 ms and at errors.
+    /// A sink with the defaults: text in UTC, flushed within 25 ms and at errors.
     ///
     /// ```
     /// use logdrive_drain::{SinkOptions, Target};
     /// let sink = SinkOptions::new(Target::Discard);
-    /// assert_eq!(sink.flush_every.as_millis(), 200);
+    /// assert_eq!(sink.flush_every.as_millis(), 25);
     /// ```
     pub fn new(target: Target) -> Self {
         Self {
@@ -222,7 +223,7 @@ impl SinkOptions {
             layout: LayoutOptions::from(Style::Text),
             min_level: Level::Trace,
             overflow: Overflow::default(),
-            flush_every: Duration::from_millis(200),
+            flush_every: Duration::from_millis(25),
             flush_level: Level::Error,
             sync: Sync::default(),
             buffers: None,
@@ -241,6 +242,14 @@ pub struct RecoverableSink {
     pub layout: LayoutOptions,
     /// The sink's lowest level.
     pub min_level: Level,
+}
+
+impl RecoverableSink {
+    /// Destination of its lines, as messages name it; `None` for a target that ended with its process.
+    pub(crate) fn destination(&self) -> Option<PathBuf> {
+        let shipped = || Some(PathBuf::from(self.ship.as_ref()?.destination()));
+        self.file.as_ref().map(|file| file.path.clone()).or_else(shipped)
+    }
 }
 
 /// The sinks as text, for the session.

@@ -3,17 +3,20 @@
 
 use crate::console::Console;
 use crate::error::BackendError;
-use crate::file::{FileOptions, LogFile, Placement, Storage, rewrite};
-use crate::layout::ProcessInfo;
+use crate::file::{FileOptions, LogFile, Placement, Rewrite, Storage, rewrite};
+use crate::layout::{LayoutOptions, ProcessInfo};
 use crate::limits::BUFFERS_PER_SINK_MIN;
+use crate::recovery_state::RecoveryState;
+use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
-use crate::sink::writer::{DeferredFile, OpenCheck, Output, Writer};
+use crate::sink::writer::{DeferredFile, DeferredShip, OpenAttempt, OpenCheck, Output, Writer};
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, FileLocation};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 
 /// Describes this process, for patterns that name it.
 pub(crate) fn process_info(app: &str) -> ProcessInfo {
@@ -33,15 +36,22 @@ pub(crate) struct SinkStarter {
     pub(crate) status: Arc<BackendStatus>,
     /// Process whose lines they are.
     pub(crate) process: ProcessInfo,
+    /// Recovery of earlier processes, which may work on the same files.
+    pub(crate) recovery: Arc<RecoveryState>,
+    /// Directories with sessions of dead processes that may have begun to write to the same files.
+    pub(crate) run_dirs: Arc<[PathBuf]>,
 }
 
 impl SinkStarter {
     /// Opens a target.
     pub(crate) fn open(&self, target: &Target) -> Result<Output, BackendError> {
         Ok(match target {
-            Target::File(options) if options.open_late => self.defer(options, None),
+            Target::File(options) if options.open_late || self.is_recovered(options) => {
+                self.defer(options, None)
+            }
             Target::File(options) => {
-                let mut file = LogFile::open(options, Arc::clone(&self.storage), unix_ns())?;
+                let (storage, run_dirs) = (Arc::clone(&self.storage), Arc::clone(&self.run_dirs));
+                let mut file = LogFile::open_among(options, storage, run_dirs, unix_ns())?;
                 while let Some(notice) = file.notice() {
                     self.status.notice(notice);
                 }
@@ -55,16 +65,79 @@ impl SinkStarter {
         })
     }
 
+    // Without the feature there is no value of these options.
+    #[cfg_attr(
+        not(all(feature = "ship", target_os = "linux")),
+        allow(unreachable_code, unused_variables)
+    )]
+    fn deferred_ship(&self, options: &ShipOptions, layout: &LayoutOptions) -> DeferredShip {
+        DeferredShip {
+            options: options.clone(),
+            layout: layout.clone(),
+            process: self.process.clone(),
+            recovery: Arc::clone(&self.recovery),
+            attempt: None,
+        }
+    }
+
+    fn is_recovered(&self, file: &FileOptions) -> bool {
+        std::path::absolute(&file.path).is_ok_and(|path| self.recovery.holds(&path))
+    }
+
+    /// As [`SinkStarter::open`] at the start of a program: its thread opens the file, because a disk may not answer.
+    /// Returns what the first try comes to.
+    // Without the feature there is no value of these options.
+    #[cfg_attr(
+        not(all(feature = "ship", target_os = "linux")),
+        allow(unreachable_code, unused_variables)
+    )]
+    pub(crate) fn open_at_start(
+        &self,
+        sink: &SinkOptions,
+    ) -> Result<(Output, Option<Receiver<OpenAttempt>>), BackendError> {
+        match &sink.target {
+            Target::File(options) if !options.open_late => {
+                let (sender, tried) = channel();
+                let late = DeferredFile {
+                    attempt: Some(sender),
+                    ..self.deferred(options, None)
+                };
+                Ok((Output::DeferredFile(Box::new(late)), Some(tried)))
+            }
+            Target::Ship(options) => {
+                let (sender, tried) = channel();
+                let late = DeferredShip {
+                    attempt: Some(sender),
+                    ..self.deferred_ship(options, &sink.layout)
+                };
+                Ok((Output::DeferredShip(Box::new(late)), Some(tried)))
+            }
+            target => Ok((self.open(target)?, None)),
+        }
+    }
+
     /// Returns a file that is opened with its first line, when the check has passed.
     pub(crate) fn defer(&self, options: &FileOptions, check: Option<OpenCheck>) -> Output {
-        Output::DeferredFile(Box::new(DeferredFile {
+        Output::DeferredFile(Box::new(self.deferred(options, check)))
+    }
+
+    fn deferred(&self, options: &FileOptions, check: Option<OpenCheck>) -> DeferredFile {
+        DeferredFile {
             options: options.clone(),
             storage: Arc::clone(&self.storage),
             check,
-        }))
+            recovery: Arc::clone(&self.recovery),
+            run_dirs: Arc::clone(&self.run_dirs),
+            attempt: None,
+        }
     }
 
     /// Starts a sink's I/O thread.
+    // Without the feature there is no value of these options.
+    #[cfg_attr(
+        not(all(feature = "ship", target_os = "linux")),
+        allow(unreachable_code, unused_variables)
+    )]
     pub(crate) fn start(
         &self,
         index: usize,
@@ -82,6 +155,9 @@ impl SinkStarter {
             layout.color = console.colour_wanted();
         }
         let output = match output {
+            Output::Unsent(ship) if ship.spool_path().is_some_and(|path| self.recovery.holds(&path)) => {
+                Output::DeferredShip(Box::new(self.deferred_ship(&ship, &layout)))
+            }
             Output::Unsent(ship) => Output::Ship(ship.start(&layout, &self.process, index, &self.status)?),
             output => output,
         };
@@ -98,6 +174,7 @@ impl SinkStarter {
             buffers: Arc::clone(&self.buffers),
             status: Arc::clone(&self.status),
             failing: false,
+            has_left: false,
             unsynced_since: None,
         };
         std::thread::Builder::new()
@@ -118,7 +195,13 @@ impl SinkStarter {
         sink: &RecoverableSink,
         overflow: Overflow,
     ) -> Result<SinkBuffer, BackendError> {
-        let (unwritten, mut spare) = self.buffers.adopt(index);
+        let (unwritten, mut spare) = self.buffers.adopt(index)?;
+        if let Some(file) = sink.file.as_ref().filter(|_| !unwritten.is_empty()) {
+            // Lines of earlier processes come first; where those stand still, these may come before them.
+            let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
+            self.recovery.wait_for_file(&path, index, &self.status);
+        }
+        let has_target = sink.file.is_some() || sink.ship.is_some();
         let (target, unwritten) = match (&sink.file, &sink.ship) {
             (Some(file), shipped) => {
                 // What was about to be sent has no place in a file.
@@ -136,7 +219,11 @@ impl SinkStarter {
             }
             (None, None) => (Target::Discard, unwritten),
         };
-        let output = self.open(&target)?;
+        let output = match has_target {
+            true => self.open(&target)?,
+            // Such as the terminal of a process that is dead: what it did not get is counted as dropped for that.
+            false => Output::Gone,
+        };
         let mut options = SinkOptions::new(target);
         options.layout = sink.layout.clone();
         options.layout.color = false;
@@ -150,7 +237,7 @@ impl SinkStarter {
     }
 
     /// A buffer whose write had begun is written to its place again; that is the same bytes at the same offset. Returns
-    /// what has to be appended; finished buffers are spare.
+    /// what has to be appended, in its order; finished buffers are spare.
     fn finish_writes(
         &self,
         file: &FileOptions,
@@ -168,16 +255,15 @@ impl SinkStarter {
                 ino: place.ino,
                 offset: place.offset,
             };
-            // By whichever way, all of the buffer is in the log now.
-            rewrite(
-                file,
-                Arc::clone(&self.storage),
-                placement,
-                buffer.bytes(),
-                unix_ns(),
-            )?;
-            buffer.mark_written();
-            spare.push(buffer);
+            let storage = Arc::clone(&self.storage);
+            if let Rewrite::Missing { skip_bytes, .. } = rewrite(file, storage, placement, buffer.bytes())? {
+                // Killed while it appends the rest, the next recovery finds how far it came.
+                buffer.mark_done(skip_bytes);
+                rest.push((buffer, FileLocation::default()));
+            } else {
+                buffer.mark_written();
+                spare.push(buffer);
+            }
         }
         Ok(rest)
     }
@@ -187,7 +273,8 @@ impl SinkStarter {
 mod tests {
     use super::*;
     use crate::file::Disk;
-    use crate::internal_notices::InternalNotices;
+    use crate::internal_notices::{InternalNotices, Notice};
+    use crate::sink::buffer::Staged;
     use logdrive_ring::{BUFFER_BYTES_MIN, SessionOptions, SessionWriter};
     use logdrive_testkit::wait_until;
     use logdrive_wire::Level;
@@ -206,6 +293,7 @@ mod tests {
             sink_count: 1,
             buffers_per_sink: 2,
             buffer_bytes: BUFFER_BYTES_MIN,
+            sinks_at_start: 0,
             keep_bytes: 0,
         })
         .expect("a session");
@@ -221,6 +309,8 @@ mod tests {
             storage: Arc::new(Disk),
             status: Arc::new(BackendStatus::new(1)),
             process: process_info("shop"),
+            recovery: Arc::new(RecoveryState::none()),
+            run_dirs: Arc::default(),
         };
         let sink = RecoverableSink {
             file: Some(FileOptions::new(&log)),
@@ -236,7 +326,9 @@ mod tests {
         let mut sinks = [sink];
         let notices = InternalNotices::new(&sinks);
         let [sink] = &mut sinks;
-        assert!(notices.notice(sink, 0, Level::Info, "later"));
+        let staged = notices.stage(sink, 0, &Notice::new(Some(Level::Info), "later"));
+        assert!(matches!(staged, Staged::Line(_)), "{staged:?}");
+        sink.accept(staged, Level::Info, false, 0);
         let now = Instant::now();
         sink.note(1);
         buffers.publish(1);

@@ -1,19 +1,22 @@
 //! The I/O thread of one sink: takes full buffers in order and hands their bytes to the target.
 
 use crate::console::Console;
+use crate::error::BackendError;
 use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
-use crate::limits::{CLOSING_LOOK_MS, RETRY_MS};
+use crate::layout::{LayoutOptions, ProcessInfo};
+use crate::limits::{CLOSING_LOOK_MS, DELETED_TRIES_MAX, RETRY_MS};
+use crate::recovery_state::RecoveryState;
 use crate::ship::ShipOptions;
 use crate::sink::delivery::{Delivery, Done};
-use crate::sink::drop_reason::SinkDrop;
 use crate::sink::memory::MemorySink;
 use crate::sink::options::Sync;
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
 use logdrive_ring::{Buffer, Buffers, FileLocation};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender};
 use std::time::{Duration, Instant};
 
 /// Request of the drain to an I/O thread.
@@ -41,8 +44,12 @@ pub(crate) enum Output {
     Memory(MemorySink),
     /// A collector without a connection so far.
     Unsent(Box<ShipOptions>),
+    /// A collector whose spool a recovery may work on first.
+    DeferredShip(Box<DeferredShip>),
     Ship(Box<dyn Delivery>),
     Discard,
+    /// The target was one of a process that is dead.
+    Gone,
 }
 
 /// Check that must pass before a file is opened; the error says what is wrong.
@@ -53,14 +60,70 @@ pub(crate) struct DeferredFile {
     pub(crate) options: FileOptions,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) check: Option<OpenCheck>,
+    /// Recovery that may work on the same file first.
+    pub(crate) recovery: Arc<RecoveryState>,
+    /// As those of the starter.
+    pub(crate) run_dirs: Arc<[PathBuf]>,
+    /// Receiver of the first try, which is made at once; without it that is made with the first line.
+    pub(crate) attempt: Option<Sender<OpenAttempt>>,
+}
+
+/// Progress of the first try to open a file, for the start that waits for it.
+#[derive(Debug)]
+pub(crate) enum OpenAttempt {
+    /// The thread is at it.
+    Begun,
+    /// The file is open, or will be when the disk or a recovery allows it.
+    Settled,
+    /// The program cannot start with it.
+    Failed(BackendError),
 }
 
 impl DeferredFile {
-    fn open(&mut self) -> Result<LogFile, Failed> {
+    fn path(&self) -> PathBuf {
+        std::path::absolute(&self.options.path).unwrap_or_else(|_| self.options.path.clone())
+    }
+
+    fn open(&mut self, sink: usize, status: &BackendStatus) -> Result<LogFile, Failed> {
         if let Some(check) = &mut self.check {
             check().map_err(Failed::OpenCheck)?;
         }
-        LogFile::open(&self.options, Arc::clone(&self.storage), unix_ns()).map_err(Failed::File)
+        let path = self.path();
+        if !self.recovery.wait_for_file(&path, sink, status) {
+            return Err(Failed::OpenCheck(format!(
+                "records of an earlier process come first in {}, which takes none; those of this one wait",
+                path.display()
+            )));
+        }
+        let (storage, run_dirs) = (Arc::clone(&self.storage), Arc::clone(&self.run_dirs));
+        LogFile::open_among(&self.options, storage, run_dirs, unix_ns()).map_err(Failed::File)
+    }
+}
+
+/// A collector whose connection and spool its own thread opens.
+#[derive(Debug)]
+pub(crate) struct DeferredShip {
+    pub(crate) options: ShipOptions,
+    pub(crate) layout: LayoutOptions,
+    pub(crate) process: ProcessInfo,
+    pub(crate) recovery: Arc<RecoveryState>,
+    pub(crate) attempt: Option<Sender<OpenAttempt>>,
+}
+
+impl DeferredShip {
+    /// Waits for a recovery that works on the spool, and starts to send: without the spool where nothing moves there.
+    fn start(&self, sink: usize, status: &BackendStatus) -> Result<Box<dyn Delivery>, BackendError> {
+        if let Some(path) = self.options.spool_path() {
+            // What this comes to is told by the start itself, which then finds the spool taken.
+            self.recovery.wait_for_file(&path, sink, status);
+        }
+        self.options.start(&self.layout, &self.process, sink, status)
+    }
+
+    fn is_held(&self) -> bool {
+        self.options
+            .spool_path()
+            .is_some_and(|path| self.recovery.holds(&path))
     }
 }
 
@@ -90,6 +153,8 @@ pub(crate) struct Writer {
     pub(crate) status: Arc<BackendStatus>,
     pub(crate) failing: bool,
     pub(crate) unsynced_since: Option<Instant>,
+    /// Whether a buffer was left for a recovery: then all that follow are, so that their order stays.
+    pub(crate) has_left: bool,
 }
 
 impl Writer {
@@ -97,6 +162,8 @@ impl Writer {
     pub(crate) fn run(mut self) {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
+        self.open_at_once();
+        self.start_ship();
         loop {
             let message = match self.sync_due_in() {
                 Some(due) => self.inbox.recv_timeout(due),
@@ -106,12 +173,82 @@ impl Writer {
             match message {
                 Ok(IoRequest::Write { buffer, sync }) => self.write(buffer, sync),
                 Ok(IoRequest::Ticket(ticket)) => self.note_ticket(ticket),
-                Ok(IoRequest::Sync) | Err(RecvTimeoutError::Timeout) => self.sync_now(),
+                Ok(IoRequest::Sync) | Err(RecvTimeoutError::Timeout) => {
+                    // A failure is noted, for those who ask.
+                    let _ = self.sync_now();
+                }
                 Ok(IoRequest::Reopen) => self.reopen(),
                 Ok(IoRequest::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.close();
+    }
+
+    /// Starts a collector whose spool may be in use; where that fails, its records wait in the session, for recovery.
+    fn start_ship(&mut self) {
+        let Output::DeferredShip(late) = &mut self.output else {
+            return;
+        };
+        let attempt = late.attempt.take();
+        let answer = |tried| attempt.as_ref().is_some_and(|start| start.send(tried).is_ok());
+        answer(if late.is_held() {
+            OpenAttempt::Settled
+        } else {
+            OpenAttempt::Begun
+        });
+        match late.start(self.sink, &self.status) {
+            Ok(delivery) => {
+                self.output = Output::Ship(delivery);
+                answer(OpenAttempt::Settled);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                if !answer(OpenAttempt::Failed(error)) {
+                    self.note_trouble(text);
+                }
+            }
+        }
+    }
+
+    /// Opens a file whose start waits for that.
+    fn open_at_once(&mut self) {
+        let Output::DeferredFile(late) = &mut self.output else {
+            return;
+        };
+        let Some(attempt) = late.attempt.take() else {
+            return;
+        };
+        let is_free = !late.recovery.holds(&late.path());
+        // A start that does not wait any more needs no answer.
+        let _ = attempt.send(if is_free {
+            OpenAttempt::Begun
+        } else {
+            OpenAttempt::Settled
+        });
+        match late.open(self.sink, &self.status) {
+            Ok(file) => {
+                self.output = Output::File(Box::new(file));
+                self.pass_notices_on();
+                let _ = attempt.send(OpenAttempt::Settled);
+            }
+            Err(Failed::File(error)) if error.is_fatal_at_start() => {
+                let unread = attempt.send(OpenAttempt::Failed(error.into()));
+                if let Err(SendError(OpenAttempt::Failed(BackendError::File(error)))) = unread {
+                    self.note_failure(&error);
+                }
+            }
+            Err(why) => {
+                self.note_failed(&why);
+                let _ = attempt.send(OpenAttempt::Settled);
+            }
+        }
+    }
+
+    fn note_failed(&mut self, why: &Failed) {
+        match why {
+            Failed::File(error) => self.note_failure(error),
+            Failed::OpenCheck(what) => self.note_trouble(what.clone()),
+        }
     }
 
     fn sync_due_in(&self) -> Option<Duration> {
@@ -156,10 +293,13 @@ impl Writer {
     }
 
     fn write(&mut self, mut buffer: Buffer, sync: bool) {
+        if self.has_left {
+            return;
+        }
         let written = match &mut self.output {
             // It comes back when it is kept elsewhere.
             Output::Ship(shipping) => return shipping.send(buffer),
-            Output::Unsent(_) => false,
+            Output::Unsent(_) | Output::DeferredShip(_) | Output::Gone => false,
             Output::Discard => true,
             Output::Memory(memory) => {
                 memory.append(buffer.bytes());
@@ -169,19 +309,18 @@ impl Writer {
             Output::File(_) | Output::DeferredFile(_) => self.write_file(&mut buffer),
         };
         if written {
+            if sync && self.sync == Sync::AtLevel && !self.sync_now() {
+                self.write_again(&mut buffer);
+            }
             buffer.mark_written();
             self.unsynced_since.get_or_insert_with(Instant::now);
-            if sync && self.sync == Sync::AtLevel {
-                self.sync_now();
-            }
         } else if self.status.is_abandoned() {
             // The bytes stay in shared memory, marked as unwritten: a recovery of the session writes them.
+            self.has_left = true;
             return;
         } else {
-            self.buffers
-                .count_dropped(self.sink, SinkDrop::Gone as usize, buffer.records());
+            buffer.mark_gone();
             self.status.note_lost(self.sink);
-            buffer.clear();
         }
         self.status.note_progress(self.sink);
         // The drain ends after its I/O threads; a buffer without a receiver is dropped.
@@ -219,7 +358,7 @@ impl Writer {
         loop {
             let written = match &mut self.output {
                 Output::File(file) => write_once(file, buffer, &mut placed).map_err(Failed::File),
-                Output::DeferredFile(late) => match late.open() {
+                Output::DeferredFile(late) => match late.open(self.sink, &self.status) {
                     Ok(file) => {
                         self.output = Output::File(Box::new(file));
                         continue;
@@ -237,8 +376,7 @@ impl Writer {
                     self.pass_notices_on();
                     return true;
                 }
-                Err(Failed::File(error)) => self.note_failure(&error),
-                Err(Failed::OpenCheck(what)) => self.note_trouble(what),
+                Err(why) => self.note_failed(&why),
             }
             if self.status.is_abandoned() {
                 self.abandon(&placed, buffer);
@@ -246,6 +384,17 @@ impl Writer {
             }
             self.status.pause(Duration::from_millis(pause_ms));
             pause_ms = (pause_ms * 2).min(RETRY_MS.1);
+        }
+    }
+
+    /// Behind a sync that failed: what is still in memory goes to a new file, since no later sync of the old one would
+    /// prove anything.
+    fn write_again(&mut self, buffer: &mut Buffer) {
+        if self.write_file(buffer) && self.sync_now() {
+            self.status.notice(format!(
+                "the last {} records before that are in the new file, too, and on disk there",
+                buffer.records()
+            ));
         }
     }
 
@@ -287,15 +436,19 @@ impl Writer {
         }
     }
 
-    fn sync_now(&mut self) {
+    /// `false`: the disk may not have all that was written.
+    fn sync_now(&mut self) -> bool {
         self.unsynced_since = None;
-        if let Output::File(file) = &mut self.output
-            && let Err(failed) = file.sync()
-        {
-            self.buffers.note_error(self.sink, 1);
-            self.status.note_lost(self.sink);
-            self.status.notice(failed.to_string());
-        }
+        let Output::File(file) = &mut self.output else {
+            return true;
+        };
+        let Err(failed) = file.sync() else {
+            return true;
+        };
+        self.buffers.note_error(self.sink, 1);
+        self.status.note_lost(self.sink);
+        self.status.notice(failed.to_string());
+        false
     }
 
     fn reopen(&mut self) {
@@ -305,8 +458,10 @@ impl Writer {
     }
 
     fn close(mut self) {
-        if self.sync != Sync::Never && !self.status.is_abandoned() {
-            self.sync_now();
+        let is_asked = matches!(&self.output, Output::File(file) if file.unsynced.is_asked());
+        if (is_asked || self.sync != Sync::Never) && !self.status.is_abandoned() {
+            // As above.
+            let _ = self.sync_now();
         }
         while matches!(&self.output, Output::Ship(shipping) if !shipping.is_settled())
             && !self.status.is_abandoned()
@@ -324,14 +479,30 @@ impl Writer {
     }
 }
 
+/// Places and writes a buffer, again where the file was deleted under it.
 fn write_once(
+    file: &mut LogFile,
+    buffer: &mut Buffer,
+    placed: &mut Option<(Placement, u64)>,
+) -> Result<(), FileError> {
+    for _ in 0..DELETED_TRIES_MAX {
+        write_placed(file, buffer, placed)?;
+        if !file.was_deleted() {
+            return Ok(());
+        }
+        *placed = None;
+    }
+    Err(FileError::Deleted { path: file.path() })
+}
+
+fn write_placed(
     file: &mut LogFile,
     buffer: &mut Buffer,
     placed: &mut Option<(Placement, u64)>,
 ) -> Result<(), FileError> {
     let (placement, skip) = match *placed {
         Some(placed) => placed,
-        None => (file.place(buffer.length() as u64, unix_ns())?, 0),
+        None => (file.place(buffer.bytes().len() as u64, unix_ns())?, 0),
     };
     buffer.mark_writing(FileLocation {
         dev: placement.dev,

@@ -200,7 +200,7 @@ fn payload(random: &mut Random, site: &Callsite) -> Payload {
 
 /// Whether the values of the callsite can be read at all: spans inside of a static record are bytes to us.
 fn styles() -> Vec<LayoutOptions> {
-    let mut styles: Vec<LayoutOptions> = [Style::Text, Style::Glog, Style::Json, Style::Logfmt]
+    let mut styles: Vec<LayoutOptions> = [Style::Text, Style::Glog, Style::Json, Style::Slog, Style::Logfmt]
         .map(Into::into)
         .into();
     styles.push(
@@ -219,6 +219,11 @@ fn check_line(layout: &Layout, site: &Callsite, line: &[u8]) {
             && !matches!(found, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     assert!(inner.chars().all(harmless), "{inner:?} of {site:?}");
+    if layout.options().style == Style::Slog {
+        // Keys may stand twice, as with package slog.
+        serde_json::from_str::<serde::de::IgnoredAny>(inner)
+            .unwrap_or_else(|error| panic!("{error}: {inner} of {site:?}"));
+    }
     if layout.options().style == Style::Json
         && let Err(error) = serde_json::from_str::<Unique>(inner)
     {

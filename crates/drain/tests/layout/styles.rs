@@ -138,6 +138,36 @@ fn json_has_typed_fields() {
 }
 
 #[test]
+fn slog_nests_fields_and_keeps_json() {
+    let fields = [
+        field("id", Kind::U64, false),
+        field("g.a", Kind::Bool, false),
+        field("g.h.b", Kind::U64, false),
+        field("g.h.list", Kind::Debug, false),
+        field("g.c", Kind::Debug, false),
+        field(r"http\.status", Kind::None, false),
+        field(r"x.\", Kind::Str, false),
+    ];
+    let payload = Payload::default()
+        .raw(&7u64.to_le_bytes())
+        .raw(&[1])
+        .raw(&8u64.to_le_bytes())
+        .blob(b"[1,{\"a\":\"\\u00e9\xe2\x80\xae\"}]")
+        .blob(b"[1, two]")
+        .blob(b"end");
+    assert_eq!(
+        line(Style::Slog, &site("said {{}}", &fields), &payload),
+        concat!(
+            r#"{"time":"2026-11-21T12:34:56.123456789Z","level":"INFO","msg":"said {}","id":7,"g":{"a":true,"h":{"b":8,"#,
+            r#""list":[1,{"a":"\u00e9\u202e"}]},"c":"[1, two]"},"http.status":null,"x":{"":"end"}}"#
+        )
+    );
+    let whole = site("", &[field("", Kind::Debug, false)]);
+    let payload = Payload::default().blob(br#"{"level":"INFO+1","a":1}"#);
+    assert_eq!(line(Style::Slog, &whole, &payload), r#"{"level":"INFO+1","a":1}"#);
+}
+
+#[test]
 fn logfmt_quotes_what_it_must() {
     let (site, payload) = order();
     assert_eq!(

@@ -46,9 +46,16 @@ pub(super) struct Connection {
     /// True if the agent has said that there are no more rings.
     rings_refused: AtomicBool,
     /// Until then no rings are asked for.
-    rings_asked_until_ms: AtomicU64,
+    rings_asked_until_ms: [AtomicU64; 2],
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// Sizes of rings that are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RingSize {
+    Largest,
+    Small,
 }
 
 #[derive(Debug, Default)]
@@ -130,7 +137,7 @@ impl Connection {
             keep: config.backend.keep.as_ref().map(keep_request),
             connected: AtomicBool::new(true),
             rings_refused: AtomicBool::new(false),
-            rings_asked_until_ms: AtomicU64::new(0),
+            rings_asked_until_ms: [const { AtomicU64::new(0) }; 2],
             state: Mutex::new(State {
                 session: welcome.session,
                 journal: welcome.journal,
@@ -153,7 +160,7 @@ impl Connection {
         // Relaxed: a hint for threads that want rings; what else hangs on it is behind the lock.
         self.connected.store(connected, Ordering::Relaxed);
         self.rings_refused.store(false, Ordering::Relaxed);
-        self.rings_asked_until_ms.store(0, Ordering::Relaxed);
+        self.set_asked_until(0);
         if connected {
             self.send_pending(&mut state);
         }
@@ -268,12 +275,34 @@ impl Connection {
             .0
     }
 
-    /// Rings have come, or there are no more.
-    pub(super) fn answer_rings(&self, came: bool) {
-        let until = if came { 0 } else { now_ms() + RINGS_REQUEST_MS.1 };
+    /// Rings have come, small ones or the largest, or there are no more of either size.
+    pub(super) fn answer_rings(&self, came: Option<RingSize>) {
         // Relaxed: hints.
-        self.rings_refused.store(!came, Ordering::Relaxed);
-        self.rings_asked_until_ms.store(until, Ordering::Relaxed);
+        self.rings_refused.store(came.is_none(), Ordering::Relaxed);
+        match came {
+            Some(size) => self.rings_asked_until_ms[size as usize].store(0, Ordering::Relaxed),
+            None => self.set_asked_until(now_ms() + RINGS_REQUEST_MS.1),
+        }
+    }
+
+    fn set_asked_until(&self, ms: u64) {
+        for until in &self.rings_asked_until_ms {
+            // Relaxed: hints.
+            until.store(ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a request for rings, unless that was done and is not answered.
+    fn request(&self, size: RingSize, message: &Message) {
+        let now = now_ms();
+        let asked_until_ms = &self.rings_asked_until_ms[size as usize];
+        // Relaxed: of several threads one asks; the word itself is all there is.
+        let until = asked_until_ms.load(Ordering::Relaxed);
+        let next = now + RINGS_REQUEST_MS.0;
+        let is_first = || asked_until_ms.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed);
+        if now >= until && is_first().is_ok() && send(&self.channel, message, &[]).is_err() {
+            asked_until_ms.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -284,23 +313,11 @@ impl AgentConnection for Connection {
     }
 
     fn request_rings(&self, count: u32) {
-        let now = now_ms();
-        // Relaxed: of several threads one asks; the word itself is all there is.
-        let until = self.rings_asked_until_ms.load(Ordering::Relaxed);
-        let exchange = |until| {
-            self.rings_asked_until_ms.compare_exchange(
-                until,
-                now + RINGS_REQUEST_MS.0,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
-        };
-        if now < until || exchange(until).is_err() {
-            return;
-        }
-        if send(&self.channel, &Message::MoreRings { count }, &[]).is_err() {
-            self.rings_asked_until_ms.store(0, Ordering::Relaxed);
-        }
+        self.request(RingSize::Largest, &Message::MoreRings { count });
+    }
+
+    fn request_small_rings(&self, count: u32) {
+        self.request(RingSize::Small, &Message::SmallRings { count });
     }
 
     fn is_connected(&self) -> bool {

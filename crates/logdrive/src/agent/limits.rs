@@ -1,10 +1,11 @@
 //! Every bound of a process's connection to its agent, each with the reason for the number.
 
-/// Time that a start waits for an agent to accept, in milliseconds: on one machine that takes microseconds.
+/// Time that a process waits for another agent to accept, in milliseconds: on one machine that takes microseconds.
 pub(super) const CONNECT_MS: u64 = 100;
 
-/// Time that it waits for its session, in milliseconds: the agent makes memory for it, among other things to do.
-pub(super) const WELCOME_MS: u64 = 400;
+/// Part of the time of a start that is for the agent to accept; the rest is for the session, for which the agent makes memory,
+/// among other things to do.
+pub(super) const CONNECT_PART: u32 = 5;
 
 /// Time that an adoption waits for its answer, in milliseconds; only the thread of the connection waits for it.
 pub(super) const WELCOME_BACK_MS: u64 = 5_000;

@@ -1,14 +1,17 @@
 //! The thread `logdrive-agent`: takes what the agent sends, and finds an agent again when it has gone.
 
-use super::connection::{Connection, send, send_keep_request};
+use super::connection::{Connection, RingSize, send, send_keep_request};
 use super::limits::{CONNECT_MS, REPORT_MS, RETRY_MS, RINGS_SHOWN, WELCOME_BACK_MS};
 use super::{JoinError, no_answer, receive};
 use logdrive_ring::channel::{Channel, Received, into_files};
 use logdrive_ring::clock::monotonic_ns;
-use logdrive_ring::{AgentConnection, SessionWriter, local, signals, thread_counts};
+use logdrive_ring::limits::RINGS_MAX;
+use logdrive_ring::{AgentConnection, MemoryFiles, SessionWriter, local, signals, thread_counts};
 use logdrive_wire::agent::{Adopt, Message};
+use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,15 +86,17 @@ impl ConnectionThread {
         let message = match received {
             Ok(Received::Packet(length)) => Message::decode(self.buffer.get(..length).unwrap_or_default()),
             // Without descriptors to spare there are no rings: the agent is asked again later.
-            Ok(Received::Cut) => return self.connection.answer_rings(false),
+            Ok(Received::Cut) => return self.connection.answer_rings(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Ok(Received::Closed) | Err(_) => return self.disconnect(),
         };
         match message {
             Ok(Message::Rings { count, .. }) if count as usize == descriptors.len() => {
-                let came = count > 0 && self.session.take_rings(into_files(descriptors)).is_ok();
+                let files = into_files(descriptors);
+                let size = files.first().map(|file| self.size_of(file));
+                let is_taken = count > 0 && self.session.take_rings(files).is_ok();
                 self.shown = self.ring_count();
-                self.connection.answer_rings(came);
+                self.connection.answer_rings(size.filter(|_| is_taken));
             }
             Ok(Message::Flushed { ticket, reached }) => self.connection.answer_ticket(ticket, reached),
             Ok(Message::Done { complete }) => self.connection.answer_done(complete),
@@ -102,6 +107,13 @@ impl ConnectionThread {
 
     fn disconnect(&mut self) {
         self.connection.set_connected(false);
+    }
+
+    fn size_of(&self, ring: &File) -> RingSize {
+        match ring.metadata() {
+            Ok(found) if found.len() < self.connection.ring_bytes => RingSize::Small,
+            _ => RingSize::Largest,
+        }
     }
 
     fn ring_count(&self) -> usize {
@@ -120,9 +132,10 @@ impl ConnectionThread {
         self.session.header().store_disabled(disabled);
         if self.connection.is_connected() && self.ring_count() > self.shown {
             let from = self.shown;
-            let shown = self.session.with_descriptors(|_, rings| {
+            let show = |_: &[BorrowedFd<'_>], rings: &[BorrowedFd<'_>]| {
                 show_rings(&self.connection.channel, rings, from).map(|()| rings.len())
-            });
+            };
+            let shown = self.session.descriptors().and_then(|all| all.with(show));
             match shown {
                 Some(Ok(count)) => self.shown = count,
                 _ => self.disconnect(),
@@ -130,9 +143,39 @@ impl ConnectionThread {
         }
     }
 
+    /// Gets the descriptors of the session's memory and rings from the agent that drains it, as a tool does.
+    fn descriptors_of_agent(&self, socket: &Path) -> Result<(MemoryFiles, Vec<File>), JoinError> {
+        let tool = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
+        let session = self.connection.state().session;
+        send(&tool, &Message::Open { session }, &[])
+            .map_err(|cause| format!("cannot send to the agent: {cause}"))?;
+        let wait = Duration::from_millis(WELCOME_BACK_MS);
+        let (answer, descriptors) = receive(&tool, socket, wait)?;
+        let Message::Session { ring_total, .. } = answer else {
+            return Err(no_answer(socket, "has answered something else than was asked"));
+        };
+        let mut files = into_files(descriptors);
+        let mut rings = files.split_off(MemoryFiles::PARTS.min(files.len()));
+        while rings.len() < (ring_total as usize).min(RINGS_MAX) {
+            match receive(&tool, socket, wait)? {
+                (Message::Rings { count, .. }, more) if count > 0 => rings.extend(into_files(more)),
+                _ => return Err(no_answer(socket, "has not sent all rings")),
+            }
+        }
+        Ok((MemoryFiles::check(files)?, rings))
+    }
+
     /// Connects anew and shows the session.
     fn adopt(&mut self) -> Result<(), JoinError> {
         let socket = &self.connection.socket;
+        let descriptors = self
+            .session
+            .descriptors()
+            .ok_or("the session has no descriptors to show")?;
+        if descriptors.are_lost() {
+            let (memory, rings) = self.descriptors_of_agent(socket)?;
+            descriptors.restore(memory, rings)?;
+        }
         let fresh = Channel::connect_to_agent(socket, Duration::from_millis(CONNECT_MS))?;
         let (session, journal) = {
             let state = self.connection.state();
@@ -140,7 +183,7 @@ impl ConnectionThread {
         };
         let io = |cause: io::Error| format!("cannot show the session to the agent: {cause}");
         send_keep_request(&fresh, self.connection.keep.as_ref()).map_err(io)?;
-        let shown = self.session.with_descriptors(|memory, rings| {
+        let shown = descriptors.with(|memory, rings| {
             let first = rings.get(..RINGS_SHOWN.min(rings.len())).unwrap_or_default();
             let message = Message::Adopt(Adopt {
                 session,
@@ -157,7 +200,9 @@ impl ConnectionThread {
             show_rings(&fresh, rings, first.len())?;
             Ok(rings.len())
         });
-        let shown = shown.unwrap_or(Ok(0)).map_err(io)?;
+        let shown = shown
+            .ok_or("the program has closed the descriptors of the session")?
+            .map_err(io)?;
         let (answer, _) = receive(&fresh, socket, Duration::from_millis(WELCOME_BACK_MS))?;
         let Message::WelcomeBack { session, journal, .. } = answer else {
             return Err(no_answer(socket, "has answered something else than was asked"));

@@ -11,7 +11,7 @@ use crate::{runtime, sampling};
 use log::Record;
 use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlRef, OFF, ON};
-use logdrive_ring::local;
+use logdrive_ring::local::{self, Section};
 use logdrive_wire::{Callsite, Level};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -54,8 +54,11 @@ impl Site {
 
     #[cold]
     fn make(hash: u64, record: &Record<'_>) -> &'static Site {
+        // A handler that interrupts the logger may meet an entry that is being made.
+        let is_busy = local::is_busy();
+        let _section = Section::masked();
         // Relaxed: a bound, which some threads at once may overstep by one each.
-        if COUNT.load(Ordering::Relaxed) < LOG_SITES_MAX {
+        if !is_busy && COUNT.load(Ordering::Relaxed) < LOG_SITES_MAX {
             let make = || {
                 COUNT.fetch_add(1, Ordering::Relaxed);
                 Site::new(record)

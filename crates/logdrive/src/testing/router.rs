@@ -136,6 +136,9 @@ fn start() -> (Guard, MemorySink) {
     let logger = builder("logdrive-testing")
         .use_env(false)
         .filter("trace")
+        .panic_hook(false)
+        .note_signals(false)
+        .shutdown_timeout(std::time::Duration::ZERO)
         .sink(sink);
     let guard = match logger.full(Full::Block).overflow(Overflow::Hold).init() {
         Ok(guard) => guard,

@@ -8,7 +8,7 @@ use crate::statement::Statement;
 use crate::{runtime, sampling};
 use logdrive_drain::control::is_off;
 use logdrive_ring::control::{ControlRef, OFF, OFF_COUNTED, ON, UNREGISTERED};
-use logdrive_ring::local;
+use logdrive_ring::local::{self, Section};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::limits::FIELDS_MAX;
 use logdrive_wire::{Callsite, Field, Kind, Level};
@@ -28,23 +28,29 @@ pub(super) fn is_enabled(metadata: &Metadata<'_>) -> bool {
 
 #[cold]
 fn is_enabled_elsewhere(metadata: &Metadata<'_>) -> bool {
-    let further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
-    let site = further.get(&std::ptr::from_ref(metadata).addr()).copied();
-    drop(further);
-    match site {
+    match further(std::ptr::from_ref(metadata).addr()) {
         Some(site) => site.is_enabled(),
         // A description that was made for the question, or a callsite that another thread is registering.
         None => runtime::allows(metadata.target(), level_of(metadata)).unwrap_or(false),
     }
 }
 
+/// The callsite at an address that found no place in the table; `None` also for a handler that interrupts the logger.
+fn further(address: usize) -> Option<&'static Site> {
+    if local::is_busy() {
+        return None;
+    }
+    let _section = Section::masked();
+    let further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
+    further.get(&address).copied()
+}
+
 /// The metadata at an address, which is that of a callsite.
 pub(super) fn at(address: usize) -> Option<&'static Metadata<'static>> {
     let is = |site: &Site| std::ptr::from_ref(site.metadata).addr() == address;
-    let site = SITES.find(hash_words(address as u64, 0), is).or_else(|| {
-        let further = FURTHER.lock().unwrap_or_else(PoisonError::into_inner);
-        further.get(&address).copied()
-    });
+    let site = SITES
+        .find(hash_words(address as u64, 0), is)
+        .or_else(|| further(address));
     site.map(|site| site.metadata)
 }
 
@@ -91,6 +97,8 @@ impl Site {
     #[cold]
     fn make(hash: u64, metadata: &'static Metadata<'static>) -> &'static Site {
         let is = |site: &Site| is_of(site, metadata);
+        // Handlers wait: `tracing` makes its callsites under a lock of its own, which it does not give away in handlers.
+        let _section = Section::masked();
         SITES
             .find_or_make(hash, is, || Site::new(metadata))
             .unwrap_or_else(|| {

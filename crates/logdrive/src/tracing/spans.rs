@@ -10,7 +10,8 @@ use super::site;
 use crate::dynamic::limits::{
     FREE_SPANS_PER_THREAD_MAX, SPAN_BYTES_KEPT_MAX, SPAN_CHUNKS_MAX, SPAN_WORDS, SPANS_PER_CHUNK,
 };
-use std::cell::RefCell;
+use logdrive_ring::local::{self, Section};
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tracing_core::{Metadata, span};
@@ -137,6 +138,7 @@ struct OwnFree(Vec<u32>);
 
 impl Drop for OwnFree {
     fn drop(&mut self) {
+        let _section = Section::masked();
         FREE.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .append(&mut self.0);
@@ -218,7 +220,8 @@ pub(super) fn read<R>(key: SpanKey, look: impl FnOnce(Span<'_>) -> R) -> Option<
         })
     };
     if own_bytes == LATE {
-        let late = place.lock_late();
+        let guard = place.lock_late()?;
+        let late = &guard.late;
         return (late.generation == key.generation()).then(|| show(&late.around, &late.own));
     }
     let all = bytes.get(..around_bytes + own_bytes as usize)?;
@@ -229,7 +232,10 @@ pub(super) fn read<R>(key: SpanKey, look: impl FnOnce(Span<'_>) -> R) -> Option<
 /// Changes a span's own bytes; `change` says whether it did, and runs no foreign code.
 pub(super) fn change(key: SpanKey, change: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
     let Some(place) = key.place() else { return false };
-    let mut late = place.lock_late();
+    let Some(mut guard) = place.lock_late() else {
+        return false;
+    };
+    let late = &mut guard.late;
     if place.begin_read(key).is_none() {
         return false;
     }
@@ -300,6 +306,10 @@ fn free_place() -> Option<u32> {
 /// A place that others freed, or a new one.
 #[cold]
 fn further_place() -> Option<u32> {
+    if local::is_busy() {
+        return None;
+    }
+    let _section = Section::masked();
     // Not waited for: the child of a `fork` may find it locked for ever.
     if let Ok(mut free) = FREE.try_lock()
         && let Some(index) = free.pop()
@@ -329,11 +339,16 @@ fn return_place(index: u32) {
             if own.0.len() >= FREE_SPANS_PER_THREAD_MAX {
                 give_half(&mut own.0);
             }
+            if own.0.len() == own.0.capacity() {
+                let _section = Section::masked();
+                own.0.reserve(FREE_SPANS_PER_THREAD_MAX);
+            }
             own.0.push(index);
             true
         })
     });
     if kept != Ok(true) {
+        let _section = Section::masked();
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push(index);
     }
 }
@@ -341,8 +356,28 @@ fn return_place(index: u32) {
 /// A thread that closes more spans than it makes gives their places to the others.
 #[cold]
 fn give_half(own: &mut Vec<u32>) {
+    let _section = Section::masked();
     if let Ok(mut free) = FREE.try_lock() {
         free.extend(own.drain(own.len() / 2..));
+    }
+}
+
+thread_local! {
+    /// Set while the thread has the late part of a span.
+    static HOLDS_LATE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The late part of a span, for this thread alone. The lock goes first, then the mark.
+struct LateGuard<'a> {
+    late: MutexGuard<'a, Late>,
+    _mark: LateMark,
+}
+
+struct LateMark;
+
+impl Drop for LateMark {
+    fn drop(&mut self) {
+        HOLDS_LATE.set(false);
     }
 }
 
@@ -413,13 +448,21 @@ impl Place {
 
     #[cold]
     fn store_late(&self, span: Span<'_>, generation: u32) {
-        self.lock_late().keep(generation, span.around, span.own);
+        if let Some(mut guard) = self.lock_late() {
+            guard.late.keep(generation, span.around, span.own);
+        }
         // Relaxed: as in `open`.
         self.own_bytes.store(LATE, Ordering::Relaxed);
     }
 
-    fn lock_late(&self) -> MutexGuard<'_, Late> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    /// `None` in a signal handler that has interrupted a thread which holds such a lock.
+    fn lock_late(&self) -> Option<LateGuard<'_>> {
+        if HOLDS_LATE.replace(true) {
+            return None;
+        }
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let _mark = LateMark;
+        Some(LateGuard { late, _mark })
     }
 
     /// Adds to the count of a span that lives; gives the new count.

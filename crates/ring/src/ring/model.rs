@@ -1,7 +1,7 @@
 //! A ring for the model checker: the same header with loom's atomics, and a data area whose every access loom
 //! watches.
 
-use super::{DrainWaker, Ring};
+use super::{DrainWaker, Growth, Ring};
 use crate::drop_reason::DropReason;
 use crate::epoch_cells::{EpochCell, EpochCells};
 use crate::header::RingHeader;
@@ -59,6 +59,7 @@ impl Ring {
             overloaded: AtomicU32::new(0),
             held: AtomicU32::new(0),
             drain_waker: None::<&'static DrainWaker>,
+            growth: Growth::none(),
         }
     }
 

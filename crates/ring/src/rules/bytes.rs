@@ -2,6 +2,7 @@
 
 use super::{Action, RULE_NAME_BYTES_MAX, RULES_MAX, Rule, Selector, TABLE_BYTES, damaged};
 use crate::RingError;
+use crate::checksum::Checksum;
 
 /// Bytes in front of the rules: sequence, number of rules, their bytes, checksum.
 const HEAD_BYTES: usize = 32;
@@ -171,13 +172,11 @@ fn read_rule(rest: &mut Reader<'_>) -> Result<Rule, RingError> {
 
 /// FNV-1a over the whole table: it distinguishes a complete table from anything else.
 fn checksum(sequence: u64, count: u32, rules: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = sequence
-        .to_le_bytes()
-        .iter()
-        .chain(&count.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, step);
-    rules.iter().fold(hash, step)
+    Checksum::new()
+        .bytes(&sequence.to_le_bytes())
+        .bytes(&count.to_le_bytes())
+        .bytes(rules)
+        .value()
 }
 
 /// Takes values from the front of bytes.

@@ -8,6 +8,7 @@ use crate::clock::{ClockSource, unix_ns};
 use crate::limits::RINGS_MAX;
 use crate::memory_file::{self, MemoryId};
 use crate::peer::Peer;
+use crate::process_identity::ProcessIdentity;
 use crate::ring::{Ring, capacity_for};
 use crate::rules::RulesFile;
 use crate::session_header::SessionIdentity;
@@ -16,6 +17,7 @@ use std::fs::File;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Facts of a client process besides its session's memory.
@@ -25,7 +27,7 @@ pub struct HostedOptions {
     pub id: u64,
     /// The process, as the kernel knows it.
     pub peer: Peer,
-    /// Bytes of each ring. [`HostedSession`] rounds them up to a capacity.
+    /// Bytes of the largest ring. [`HostedSession`] rounds them up to a capacity.
     pub ring_bytes: usize,
     /// The most rings that the process may have.
     pub rings_max: usize,
@@ -45,6 +47,7 @@ pub struct HostedSession {
     start_unix_ns: u64,
     /// Ring files, in the order of the rings.
     ring_files: Mutex<Vec<(MemoryId, File)>>,
+    rings_bytes: AtomicU64,
 }
 
 impl Deref for HostedSession {
@@ -66,7 +69,8 @@ impl HostedSession {
         RulesFile::format(rules, path)?;
         let pid = options.peer.pid;
         let format = |reader: &SessionReader| {
-            reader.header().format(pid, app, ClockSource::detect(), unix_ns());
+            let process = ProcessIdentity::of_number(pid);
+            (reader.header()).format(&process, app, ClockSource::detect(), unix_ns());
         };
         Self::new(files, options, format)
     }
@@ -89,10 +93,13 @@ impl HostedSession {
         let header = files.map("session")?;
         let memory = SessionMemory::Files {
             path: PathBuf::from("session of an agent"),
-            files,
+            files: Box::new(files),
             rings: Vec::new(),
         };
-        let reader = SessionReader::new(memory, header, format)?;
+        let reader = SessionReader::new(memory, header, |reader| {
+            format(reader);
+            Ok(())
+        })?;
         reader.check_for_drain()?;
         let SessionIdentity {
             app, start_unix_ns, ..
@@ -103,6 +110,7 @@ impl HostedSession {
             reader: Arc::new(reader),
             options,
             ring_files: Mutex::default(),
+            rings_bytes: AtomicU64::new(0),
         })
     }
 
@@ -152,17 +160,24 @@ impl HostedSession {
         }
     }
 
-    /// Makes another ring.
+    /// Makes another ring of the largest size.
     ///
     /// # Errors
     /// When the process has its most, or there is no memory, or no descriptor.
     pub fn add_ring(&self) -> Result<(), RingError> {
+        self.add_ring_of(self.options.ring_bytes)
+    }
+
+    /// Makes another ring of so many bytes, which are a capacity and not more than those of the largest size.
+    ///
+    /// # Errors
+    /// As [`HostedSession::add_ring`].
+    pub fn add_ring_of(&self, ring_bytes: usize) -> Result<(), RingError> {
         let mut files = self.lock();
         let index = self.next_index(&files)?;
-        let bytes = Ring::file_bytes(self.options.ring_bytes);
+        let bytes = Ring::file_bytes(ring_bytes);
         let file = memory_file::make("logdrive-ring", bytes, bytes)?;
-        let path = Path::new("ring");
-        let ring = Ring::create_for_peer(&file, path, self.options.ring_bytes, index)?;
+        let ring = Ring::create_for_peer(&file, Path::new("ring"), ring_bytes, index)?;
         self.put(&mut files, ring, file)
     }
 
@@ -173,7 +188,7 @@ impl HostedSession {
     pub fn take_ring(&self, file: File) -> Result<(), RingError> {
         let mut files = self.lock();
         let index = self.next_index(&files)?;
-        memory_file::check(&file, "ring", Ring::file_bytes(self.options.ring_bytes))?;
+        memory_file::check_ring(&file, self.options.ring_bytes)?;
         let ring = Ring::open_sealed(&file, index)?;
         self.put(&mut files, ring, file)
     }
@@ -189,13 +204,21 @@ impl HostedSession {
     }
 
     fn put(&self, files: &mut Vec<(MemoryId, File)>, ring: Ring, file: File) -> Result<(), RingError> {
-        let (id, _) = memory_file::check_any_size(&file, "ring")?;
+        let (id, bytes) = memory_file::check_any_size(&file, "ring")?;
         if self.files().ids().contains(&id) || files.iter().any(|(other, _)| *other == id) {
             return Err(twice("ring"));
         }
         files.push((id, file));
+        // Relaxed: written with the lock of the files; a number for limits.
+        self.rings_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.reader.rings.enter(Arc::new(ring));
         Ok(())
+    }
+
+    /// Bytes of the files of all rings.
+    pub fn rings_bytes(&self) -> u64 {
+        // Relaxed: as above.
+        self.rings_bytes.load(Ordering::Relaxed)
     }
 
     /// Number of rings that were made or taken. One load.

@@ -5,6 +5,7 @@ use crate::control::ENTRY_BYTES;
 use crate::counts::COUNTS_BYTES;
 use crate::limits::{CALLSITES_MAX, RESERVE_STEP_BYTES, RULES_FILE_BYTES, TABLE_BYTES_MAX};
 use crate::memory_file::{self, MemoryId};
+use crate::own_file::OwnFile;
 use crate::session_header::SESSION_BYTES;
 use crate::{RingError, sys};
 use std::fs::File;
@@ -38,7 +39,7 @@ const fn part(name: &'static str, bytes: usize, reserved: usize) -> Part {
 /// The memory files of a session, without its rings.
 #[derive(Debug)]
 pub struct MemoryFiles {
-    files: [File; Self::PARTS],
+    files: [OwnFile; Self::PARTS],
     ids: [MemoryId; Self::PARTS],
 }
 
@@ -77,12 +78,31 @@ impl MemoryFiles {
             ids.push(id);
         }
         let ids = ids.try_into().map_err(|_| twice("session"))?;
+        let mut own = Vec::with_capacity(Self::PARTS);
+        for file in files {
+            let io = |cause| RingError::io("look at", Path::new("session"), cause);
+            own.push(OwnFile::new(file).map_err(io)?);
+        }
+        let files = own.try_into().map_err(|_| twice("session"))?;
         Ok(Self { files, ids })
     }
 
     /// The descriptors, in the order in which they travel.
     pub fn descriptors(&self) -> [BorrowedFd<'_>; Self::PARTS] {
-        self.files.each_ref().map(File::as_fd)
+        self.files.each_ref().map(|file| file.unchecked().as_fd())
+    }
+
+    /// Further descriptors of the same files.
+    pub(crate) fn copy(&self) -> Result<Self, RingError> {
+        let io = |cause| RingError::io("open", Path::new("session"), cause);
+        let copy = |file: &OwnFile| file.checked()?.try_clone();
+        let files: Result<Vec<File>, _> = self.files.iter().map(copy).collect();
+        Self::check(files.map_err(io)?)
+    }
+
+    /// Returns whether the program has closed one of the descriptors.
+    pub(crate) fn are_lost(&self) -> bool {
+        self.files.iter().any(|file| file.checked().is_err())
     }
 
     /// Identities of the files.
@@ -99,9 +119,9 @@ impl MemoryFiles {
     /// One of the files, and its size.
     pub(crate) fn part(&self, name: &str) -> Result<(&File, usize), RingError> {
         let found = PARTS.iter().zip(&self.files).find(|(part, _)| part.name == name);
-        found
-            .map(|(part, file)| (file, part.bytes))
-            .ok_or_else(|| not_there(name))
+        let (part, file) = found.ok_or_else(|| not_there(name))?;
+        let io = |cause| RingError::io("open", Path::new(name), cause);
+        Ok((file.checked().map_err(io)?, part.bytes))
     }
 
     /// One of the files, with a descriptor of its own for its place and its locks; the path is for messages.

@@ -15,9 +15,9 @@ use crate::header::RingState;
 use crate::keep_file::KeepFile;
 use crate::ring::Ring;
 use crate::rules::RulesFile;
-use crate::session_header::{FLAG_DONE, SESSION_BYTES, SessionHeader};
+use crate::session_header::{SESSION_BYTES, SessionHeader};
 use crate::{RingError, sys};
-use callsite_files::CallsiteFiles;
+use callsite_files::{CallsiteFiles, table_bytes};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -25,6 +25,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 mod callsite_files;
+mod damage_notes;
+mod session_damage;
+
+pub use damage_notes::DamageNotes;
+use session_damage::SessionDamage;
+pub use session_damage::set_aside;
 
 /// Reading handle of a session, dead or alive.
 ///
@@ -43,6 +49,7 @@ mod callsite_files;
 ///     sink_count: 0,
 ///     buffers_per_sink: 0,
 ///     buffer_bytes: 512 * 1024,
+///     sinks_at_start: 0,
 ///     keep_bytes: 0,
 /// };
 /// let (writer, _) = SessionWriter::create(&options)?;
@@ -71,6 +78,8 @@ pub struct SessionReader {
     process_lock: Option<SessionDir>,
     /// The right to drain the session.
     drain_lock: Option<DrainLock>,
+    /// Damage of a session that was adopted.
+    damage: SessionDamage,
 }
 
 /// Rings of another process that were opened for the drain, in the order of their numbers.
@@ -117,15 +126,25 @@ impl SessionReader {
     /// # Errors
     /// When a file is missing or its header is not what it claims to be.
     pub fn open(path: &Path) -> Result<Self, RingError> {
-        files::with_session_file(path, |file, _| Self::with_file(path, file))
+        files::with_session_file(path, |file, _| Self::with_file(path, file, |_| Ok(())))
     }
 
-    /// Opens this process's own session, which lies in a directory, for its drain.
+    /// Opens this process's own session, which no agent has, for its drain.
     ///
     /// # Errors
     /// As [`SessionReader::open`].
     pub fn open_own(writer: &Arc<SessionWriter>) -> Result<Self, RingError> {
-        let mut reader = Self::open(writer.path())?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let private = super::writer::private::memory_of(writer);
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let private: Option<&std::convert::Infallible> = None;
+        let mut reader = match private {
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Some(memory) => Self::of_memory(writer.path(), memory.copy()?, Vec::new())?,
+            #[cfg(not(any(target_os = "linux", target_os = "android")))]
+            Some(never) => match *never {},
+            None => Self::open(writer.path())?,
+        };
         reader.own = Some(Arc::clone(writer));
         Ok(reader)
     }
@@ -148,7 +167,11 @@ impl SessionReader {
     /// When it is alive, which this process is, too; or as [`SessionReader::open`].
     pub fn adopt(path: &Path) -> Result<Self, RingError> {
         let dir = SessionDir::adopt(path)?;
-        let reader = dir.with_file(|file| Self::with_file(path, file));
+        let mut damage = SessionDamage::look(path)?;
+        let reader = dir.with_file(|file| {
+            damage.mend_length(path, file)?;
+            Self::with_file(path, file, |reader| damage.mend_header(reader))
+        });
         if reader.as_ref().is_err_and(RingError::is_incomplete) {
             // Its process died while it made the session: there is nothing in it.
             dir.remove()?;
@@ -161,6 +184,9 @@ impl SessionReader {
             // What is missing or cannot be opened is reported by its first user.
             Err(_) => {}
         }
+        damage.leave_unmade_rings(path, reader.header().ring_count());
+        damage.mend_ring_headers(path);
+        reader.damage = damage;
         reader.process_lock = Some(dir);
         Ok(reader)
     }
@@ -172,11 +198,19 @@ impl SessionReader {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn of_memory(path: &Path, files: super::MemoryFiles, rings: Vec<File>) -> Result<Self, RingError> {
         let header = files.map("session")?;
-        let path = path.to_owned();
-        Self::new(SessionMemory::Files { path, files, rings }, header, |_| {})
+        let memory = SessionMemory::Files {
+            path: path.to_owned(),
+            files: Box::new(files),
+            rings,
+        };
+        Self::new(memory, header, |_| Ok(()))
     }
 
-    fn with_file(path: &Path, file: &File) -> Result<Self, RingError> {
+    fn with_file(
+        path: &Path,
+        file: &File,
+        prepare: impl FnOnce(&Self) -> Result<(), RingError>,
+    ) -> Result<Self, RingError> {
         let file_path = path.join("session");
         let bytes = file
             .metadata()
@@ -192,14 +226,14 @@ impl SessionReader {
         }
         let header = sys::Mapping::plain(file, 0, SESSION_BYTES)
             .map_err(|cause| RingError::io("map", &file_path, cause))?;
-        Self::new(SessionMemory::Directory(path.to_owned()), header, |_| {})
+        Self::new(SessionMemory::Directory(path.to_owned()), header, prepare)
     }
 
-    /// Takes a mapped header, which is checked once `format` is through with it.
+    /// Takes a mapped header, which is checked once `prepare` is through with it.
     pub(super) fn new(
         memory: SessionMemory,
         header: sys::Mapping,
-        format: impl FnOnce(&Self),
+        prepare: impl FnOnce(&Self) -> Result<(), RingError>,
     ) -> Result<Self, RingError> {
         let reader = Self {
             memory,
@@ -210,8 +244,9 @@ impl SessionReader {
             rings: OpenedRings::default(),
             process_lock: None,
             drain_lock: None,
+            damage: SessionDamage::default(),
         };
-        format(&reader);
+        prepare(&reader)?;
         reader.header().check()?;
         Ok(reader)
     }
@@ -237,11 +272,10 @@ impl SessionReader {
         self.process_lock.is_none()
     }
 
-    /// Returns whether the process of a session in a directory lives, by the lock of the session.
+    /// Returns whether the process of a session in a directory lives: by the lock of the session, and where that is free,
+    /// because the process has closed all descriptors, by its number and start.
     pub fn is_alive(&self) -> bool {
-        let holder = files::with_session_file(self.path(), |file, _| {
-            sys::lock_holder(file).map_err(|cause| RingError::io("look at", self.path(), cause))
-        });
+        let holder = files::with_session_file(self.path(), |file, _| files::process_of(self.path(), file));
         matches!(holder, Ok(Some(_)))
     }
 
@@ -258,7 +292,10 @@ impl SessionReader {
     pub fn callsites(&self) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
         match &self.own {
             Some(own) => Ok(own.callsites_from(0).0),
-            None => self.callsite_files.read_all(&self.memory, self.header()),
+            None => {
+                let valid_bytes = table_bytes(self.header(), self.is_live());
+                self.callsite_files.read_all(&self.memory, valid_bytes)
+            }
         }
     }
 
@@ -268,7 +305,8 @@ impl SessionReader {
         if let Some(own) = &self.own {
             return own.callsites_from(offset);
         }
-        self.callsite_files.read_from(offset, &self.memory, self.header())
+        let valid_bytes = table_bytes(self.header(), self.is_live());
+        self.callsite_files.read_from(offset, &self.memory, valid_bytes)
     }
 
     /// Control entry of a callsite, if the session has it.
@@ -313,16 +351,18 @@ impl SessionReader {
     }
 
     /// Number of rings that [`SessionReader::rings`] tries to open: those that the process has made, or those that an
-    /// agent has shown.
+    /// agent has shown; of a session that was adopted, those that are there.
     pub fn ring_total(&self) -> u32 {
         match &self.memory {
+            SessionMemory::Directory(_) if !self.is_live() => self.damage.rings.len() as u32,
             SessionMemory::Directory(_) => self.header().ring_count().min(crate::limits::RINGS_MAX as u32),
             #[cfg(any(target_os = "linux", target_os = "android"))]
             SessionMemory::Files { rings, .. } => rings.len() as u32,
         }
     }
 
-    /// Opens the rings; those that cannot be opened are left out, with the reason in the second list.
+    /// Opens the rings; those that cannot be opened are left out, with the reason in the second list. A ring in memory of
+    /// its process alone is in neither.
     pub fn rings(&self) -> (Vec<Arc<Ring>>, Vec<RingError>) {
         self.rings_in(0..self.ring_total())
     }
@@ -335,15 +375,27 @@ impl SessionReader {
         for index in numbers.start..numbers.end.min(self.ring_total()) {
             match self.open_ring(index) {
                 Ok(ring) => rings.push(Arc::new(ring)),
+                Err(error) if error.is_private_ring() => {}
                 Err(error) => broken.push(error),
             }
         }
         (rings, broken)
     }
 
+    /// Number of rings that were in memory of the process alone: its directory had no room for them.
+    pub fn private_rings(&self) -> usize {
+        let rings = 0..self.ring_total();
+        let is_private = |index: &u32| self.open_ring(*index).is_err_and(|error| error.is_private_ring());
+        rings.filter(is_private).count()
+    }
+
     fn open_ring(&self, index: u32) -> Result<Ring, RingError> {
         match &self.memory {
             SessionMemory::Directory(path) => {
+                let index = match self.is_live() {
+                    true => index,
+                    false => self.damage.rings.get(index as usize).copied().unwrap_or(index),
+                };
                 let path = path.join(files::ring_name(index));
                 Ring::open(&open_existing(&path)?, &path, index)
             }
@@ -365,7 +417,7 @@ impl SessionReader {
                 false => Vec::new(),
             };
         }
-        if let SessionMemory::Directory(_) = self.memory {
+        if matches!(self.memory, SessionMemory::Directory(_)) {
             self.open_new_rings();
         }
         self.rings.from(first)
@@ -420,14 +472,14 @@ impl SessionReader {
     /// When the process lives, the session was only opened, or a file cannot be removed.
     pub fn remove(&self) -> Result<(), RingError> {
         if let Some(dir) = &self.process_lock {
-            self.header().mark(FLAG_DONE);
+            self.header().mark_done();
             return dir.remove();
         }
         if self.drain_lock.is_none() {
             return Err(in_use(self.path(), self.header()));
         }
         let dir = SessionDir::adopt(self.path())?;
-        self.header().mark(FLAG_DONE);
+        self.header().mark_done();
         dir.remove()
     }
 }

@@ -3,7 +3,7 @@
 
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Buffers, Calibration, Consumer, FileLocation, FullPolicy, Producer, Ring,
-    SessionOptions, SessionReader, SessionWriter, control,
+    SessionOptions, SessionReader, SessionWriter, SinkDrops, control,
 };
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -195,6 +195,7 @@ pub(crate) fn make_session(run_dir: &Path) -> SessionWriter {
         sink_count: 2,
         buffers_per_sink: 4,
         buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 0,
     };
     let (session, failed) = SessionWriter::create(&options).expect("a session can be made");
@@ -246,8 +247,8 @@ fn fill_buffers(buffers: &Arc<Buffers>) {
             buffer.space()[..5].copy_from_slice(b"line\n");
             buffer.grow(5, 1);
         }
-        buffers.note_fill(sink, &filling, 1);
-        buffers.note_fill(sink, &filling, 2);
+        buffers.note_fill(sink, Some(&filling), &SinkDrops::default(), 1);
+        buffers.note_fill(sink, Some(&filling), &SinkDrops::default(), 2);
         ready.mark_ready();
         writing.mark_ready();
         writing.mark_writing(FileLocation {
@@ -359,9 +360,9 @@ fn read_buffers(buffers: &Arc<Buffers>, seen: &mut Seen) {
     for sink in 0..buffers.sink_count() {
         let counts = buffers.counts(sink);
         assert!(!format!("{counts:?}").is_empty());
-        buffers.count_dropped(sink, 0, 1);
+        let drops = buffers.drops(sink);
         buffers.note_error(sink, 1);
-        let (unwritten, empty) = buffers.adopt(sink);
+        let (unwritten, empty) = buffers.adopt(sink).expect("room");
         for (mut buffer, place) in unwritten {
             seen.buffers += 1;
             assert!(buffer.length() <= buffers.buffer_bytes());
@@ -381,7 +382,7 @@ fn read_buffers(buffers: &Arc<Buffers>, seen: &mut Seen) {
             buffer.space()[..2].copy_from_slice(b"x\n");
             buffer.grow(2, 1);
             let epoch = buffers.epoch().wrapping_add(1);
-            buffers.note_fill(sink, &buffer, epoch);
+            buffers.note_fill(sink, Some(&buffer), &drops, epoch);
             buffers.publish(epoch);
             buffer.clear();
         }

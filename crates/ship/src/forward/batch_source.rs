@@ -19,6 +19,8 @@ pub(super) struct BatchSource {
     spool: Option<Spool>,
     /// Keeps other processes out.
     _directory: Option<SpoolDirectory>,
+    /// Reports of the start.
+    pub(super) notices: Vec<String>,
     bytes_max: u64,
     /// Everything of the own session before this number is in the spool, or was.
     pub(super) spooled: u64,
@@ -35,14 +37,16 @@ impl BatchSource {
             leftovers: VecDeque::new(),
             spool: None,
             _directory: None,
+            notices: Vec::new(),
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
             spooled: forward.next,
             own,
         };
         if let Some(options) = &forward.spool {
-            let directory = SpoolDirectory::open(options)?;
+            let directory = SpoolDirectory::open_or_beside(options)?;
             source.leftovers = directory.left()?.into();
             source.spool = Some(directory.begin(source.own.clone())?);
+            source.notices = directory.take_notices();
             source._directory = Some(directory);
             source.share_quota();
         }

@@ -20,6 +20,7 @@ pub struct Forwarder {
     thread: Option<JoinHandle<()>>,
     first: u64,
     session: u128,
+    notices: Vec<String>,
 }
 
 impl Forwarder {
@@ -35,7 +36,8 @@ impl Forwarder {
     ) -> Result<Self, TransportError> {
         options.check()?;
         let group = group_of(addresses, options, forward)?;
-        let source = BatchSource::open(forward, &options.app)?;
+        let mut source = BatchSource::open(forward, &options.app)?;
+        let notices = std::mem::take(&mut source.notices);
         let first = source.own_first;
         let state = ForwardState {
             acknowledged: first,
@@ -64,14 +66,24 @@ impl Forwarder {
         let runner = Runner::new((group, health.transpose()?), options, forward, source, &shared);
         let thread = std::thread::Builder::new()
             .name("logdrive-forward".to_owned())
-            .spawn(move || runner.run())
+            .spawn(move || {
+                // Signals are for the program's own threads; a limit of file sizes is an error of a write here.
+                logdrive_ring::signals::block_in_thread();
+                runner.run();
+            })
             .map_err(TransportError::system("start a thread"))?;
         Ok(Self {
             shared,
             thread: Some(thread),
             first,
             session: forward.session,
+            notices,
         })
+    }
+
+    /// Returns what a person should know of its spool: one that another process has, or parts that could not be read.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Returns a handle to its state, which stays valid when the forwarder has ended.

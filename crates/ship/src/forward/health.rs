@@ -38,7 +38,10 @@ impl HealthProber {
         // It is not waited for at the end: the time limits of a connection bound how long it is still there.
         std::thread::Builder::new()
             .name("logdrive-health".to_owned())
-            .spawn(move || probe_members(&members, health.every, &options, &sender, &ended))
+            .spawn(move || {
+                logdrive_ring::signals::block_in_thread();
+                probe_members(&members, health.every, &options, &sender, &ended);
+            })
             .map_err(TransportError::system("start a thread"))?;
         Ok(Self {
             results,

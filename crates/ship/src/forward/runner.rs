@@ -7,7 +7,7 @@ use super::options::{ForwardOptions, check_member, choose_first};
 use super::state::{ForwardQueue, ForwardState, QueuedBatch, SharedState};
 use crate::TransportError;
 use crate::address::Address;
-use crate::connection::Connection;
+use crate::connection::{Connection, open_guarded};
 use crate::hello::{HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
 use crate::limits::RETRY_MS;
 use crate::options::Options;
@@ -247,7 +247,7 @@ impl Runner {
         };
         self.members.current = Some((id, false));
         self.members.is_reselected = false;
-        let made = Connection::open(&address, &self.options).and_then(|mut connection| {
+        let made = open_guarded(&address, &self.options).and_then(|mut connection| {
             let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
             hello.flags |= HELLO_ACKS;

@@ -3,6 +3,9 @@
 //!
 //! A directory for each session that has something in it, with a file `owner`, which says whose records they are, and
 //! segments `spool-NUMBER`, named after the first record in them. A segment is removed when all of it is acknowledged.
+//! A process that finds the directory taken has one of its own in it, `beside-PID-N`, which the next owner of the whole
+//! takes over. What cannot be read is set aside as `damaged-NAME` and kept.
+//!
 //! A session is never continued by another process: what it left is sent under its own numbers, before anything new.
 
 use super::files::{at, make_directory, private};
@@ -10,14 +13,17 @@ use super::owner::Owner;
 use crate::TransportError;
 use crate::limits::{
     DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, SPOOL_BYTES_MAX, SPOOL_SEGMENT_BYTES, SPOOL_SESSIONS_MAX,
+    SPOOLS_BESIDE_MAX,
 };
 use crate::session::RecordBatch;
+use logdrive_ring::{Opened, OwnFile};
 use rustix::fs::{FlockOperation, flock};
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes before the payload of a batch: length, checksum, first number, count, flags.
 const HEAD_BYTES: usize = 4 + 4 + 8 + 4 + 4;
@@ -29,6 +35,12 @@ const _: () = assert!(
 );
 /// The file that says whose a spool is.
 const OWNER: &str = "owner";
+/// The file whose lock says that a directory of spools is in use.
+const LOCK: &str = "lock";
+/// Beginning of the names of directories that processes have which find the whole taken.
+const BESIDE: &str = "beside-";
+/// Beginning of the names of spools that could not be read.
+const DAMAGED: &str = "damaged-";
 
 /// Directory and size limit of a spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,11 +64,30 @@ impl SpoolOptions {
 #[derive(Debug)]
 struct Segment {
     path: PathBuf,
-    file: File,
+    /// Opened anew for each use where the program has closed its descriptor.
+    file: OwnFile,
     first: u64,
     /// The number behind its last record.
     end: u64,
     bytes: u64,
+}
+
+impl Segment {
+    /// A segment of nothing so far.
+    fn new(path: PathBuf, file: File, first: u64) -> Result<Self, TransportError> {
+        let file = OwnFile::new(file).map_err(at("look at", &path))?;
+        Ok(Self {
+            path,
+            file,
+            first,
+            end: first,
+            bytes: 0,
+        })
+    }
+
+    fn file(&self) -> io::Result<Opened<'_>> {
+        self.file.opened(&self.path).map_err(io::Error::other)
+    }
 }
 
 /// A directory of spools, which belongs to the process that has it open.
@@ -82,7 +113,9 @@ struct Segment {
 pub struct SpoolDirectory {
     options: SpoolOptions,
     /// Held as long as the value lives.
-    _lock: File,
+    _lock: OwnFile,
+    /// Reports of directories that are in use, and of spools that were set aside.
+    notices: RefCell<Vec<String>>,
 }
 
 impl SpoolDirectory {
@@ -91,8 +124,51 @@ impl SpoolDirectory {
     /// # Errors
     /// Fails when it cannot be made or locked: another process has it.
     pub fn open(options: &SpoolOptions) -> Result<Self, TransportError> {
+        let taken = Self::take(options)?;
+        taken.take_over();
+        Ok(taken)
+    }
+
+    /// As [`SpoolDirectory::open`]; where another process has the directory, opens one of its own in it, which
+    /// [`SpoolDirectory::take_notices`] tells.
+    ///
+    /// # Errors
+    /// Fails when none can be made or locked.
+    pub fn open_or_beside(options: &SpoolOptions) -> Result<Self, TransportError> {
+        let opened = Self::open(options);
+        let pid = std::process::id();
+        let Err(TransportError::SpoolTaken { directory }) = opened else {
+            return opened;
+        };
+        for number in 1..=SPOOLS_BESIDE_MAX {
+            let beside = SpoolOptions {
+                directory: directory.join(format!("{BESIDE}{pid}-{number}")),
+                bytes_max: options.bytes_max,
+            };
+            match Self::take(&beside) {
+                Err(TransportError::SpoolTaken { .. }) => {}
+                opened => {
+                    let opened = opened?;
+                    opened.notices.borrow_mut().push(format!(
+                        "the spool {} belongs to another process: this one has {}, and the next process with the first sends what is left in it",
+                        directory.display(),
+                        beside.directory.display()
+                    ));
+                    return Ok(opened);
+                }
+            }
+        }
+        Err(TransportError::SpoolTaken { directory })
+    }
+
+    /// Returns what a person should know of the directory, once.
+    pub fn take_notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+
+    fn take(options: &SpoolOptions) -> Result<Self, TransportError> {
         make_directory(&options.directory).map_err(at("make", &options.directory))?;
-        let lock_path = options.directory.join("lock");
+        let lock_path = options.directory.join(LOCK);
         let lock = private()
             .write(true)
             .create(true)
@@ -107,11 +183,58 @@ impl SpoolDirectory {
         })?;
         Ok(Self {
             options: options.clone(),
-            _lock: lock,
+            _lock: OwnFile::new(lock).map_err(at("look at", &lock_path))?,
+            notices: RefCell::default(),
         })
     }
 
-    /// Opens the spools that earlier sessions left, the oldest first. Empty ones are removed.
+    /// Takes over the spools of processes that found this directory taken and have ended since. What cannot be moved
+    /// stays for the next start.
+    fn take_over(&self) {
+        let Ok(all) = std::fs::read_dir(&self.options.directory) else {
+            return;
+        };
+        let is_beside = |entry: &DirEntry| {
+            entry
+                .file_name()
+                .as_encoded_bytes()
+                .starts_with(BESIDE.as_bytes())
+        };
+        for entry in all.flatten().filter(is_beside).take(SPOOL_SESSIONS_MAX) {
+            let options = SpoolOptions::new(entry.path());
+            // Its process runs.
+            let Ok(beside) = Self::take(&options) else {
+                continue;
+            };
+            let Ok(spools) = std::fs::read_dir(&options.directory) else {
+                continue;
+            };
+            for spool in spools.flatten().filter(|spool| spool.file_name() != LOCK) {
+                // Names of sessions are unique.
+                let _ = std::fs::rename(spool.path(), self.options.directory.join(spool.file_name()));
+            }
+            if std::fs::read_dir(&options.directory).is_ok_and(|left| left.count() == 1) {
+                let _ = std::fs::remove_file(options.directory.join(LOCK));
+                let _ = std::fs::remove_dir(&options.directory);
+            }
+            drop(beside);
+        }
+    }
+
+    /// Sets a spool aside that cannot be read, and keeps it.
+    fn set_aside(&self, path: &Path, error: &TransportError) {
+        let mut name = std::ffi::OsString::from(DAMAGED);
+        name.push(path.file_name().unwrap_or_default());
+        let aside = self.options.directory.join(name);
+        let moved = std::fs::rename(path, &aside);
+        let place = moved.map_or(path, |()| aside.as_path()).display();
+        self.notices.borrow_mut().push(format!(
+            "{error}; this part of the spool is set aside and kept: {place}"
+        ));
+    }
+
+    /// Opens the spools that earlier sessions left, the oldest first. Empty ones are removed, and those that cannot be
+    /// read are set aside and kept, which [`SpoolDirectory::take_notices`] tells.
     ///
     /// # Errors
     /// Fails when the directory cannot be read.
@@ -121,7 +244,11 @@ impl SpoolDirectory {
         for entry in std::fs::read_dir(directory).map_err(at("read", directory))? {
             let path = entry.map_err(at("read", directory))?.path();
             let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            if is_directory && found.len() < SPOOL_SESSIONS_MAX {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            let is_other = [DAMAGED, BESIDE]
+                .iter()
+                .any(|begin| name.starts_with(begin.as_bytes()));
+            if is_directory && !is_other && found.len() < SPOOL_SESSIONS_MAX {
                 found.push(path);
             }
         }
@@ -129,13 +256,24 @@ impl SpoolDirectory {
         found.sort();
         let mut spools = Vec::new();
         for path in found {
-            let Some(owner) = Owner::load(&path.join(OWNER))? else {
-                // Killed before it had written anything.
-                let _ = std::fs::remove_dir(&path);
-                continue;
+            let owner = match Owner::load(&path.join(OWNER)) {
+                Ok(Some(owner)) => owner,
+                Ok(None) => {
+                    // Killed before it had written anything.
+                    let _ = std::fs::remove_dir(&path);
+                    continue;
+                }
+                Err(error) => {
+                    self.set_aside(&path, &error);
+                    continue;
+                }
             };
-            let spool = Spool::new(path, owner, self.options.bytes_max);
-            for part in spool.load()? {
+            let loaded = Spool::new(path.clone(), owner, self.options.bytes_max).load();
+            let parts = loaded.unwrap_or_else(|error| {
+                self.set_aside(&path, &error);
+                Vec::new()
+            });
+            for part in parts {
                 match part.bytes {
                     0 => part.remove(),
                     _ => spools.push(part),
@@ -307,13 +445,7 @@ impl Spool {
                 .write(true)
                 .open(&path)
                 .map_err(at("open", &path))?;
-            let mut segment = Segment {
-                path,
-                file,
-                first,
-                end: first,
-                bytes: 0,
-            };
+            let mut segment = Segment::new(path, file, first)?;
             self.measure(&mut segment)?;
             // Nothing whole is in it, or an earlier segment has its batches already.
             if segment.bytes == 0 || first < self.next {
@@ -336,7 +468,7 @@ impl Spool {
 
     /// Finds the end of what is sound, and cuts off what is behind it.
     fn measure(&mut self, segment: &mut Segment) -> Result<(), TransportError> {
-        let metadata = segment.file.metadata();
+        let metadata = segment.file().and_then(|file| file.metadata());
         let length = metadata.map_err(at("look at", &segment.path))?.len();
         while segment.bytes < length {
             match read_at(segment, segment.bytes, &mut self.scratch) {
@@ -345,7 +477,7 @@ impl Spool {
                     segment.bytes += stored_bytes(&batch);
                 }
                 _ => {
-                    let cut = segment.file.set_len(segment.bytes);
+                    let cut = segment.file().and_then(|file| file.set_len(segment.bytes));
                     cut.map_err(at("cut", &segment.path))?;
                     break;
                 }
@@ -393,11 +525,14 @@ impl Spool {
         let Some(segment) = self.segments.back_mut() else {
             return Ok(());
         };
-        if let Err(cause) = segment.file.write_all_at(&self.scratch, segment.bytes) {
+        let file = segment.file().map_err(at("open", &segment.path))?;
+        if let Err(cause) = file.write_all_at(&self.scratch, segment.bytes) {
             // Where even that fails, the checksum shows it at the next start.
-            let _ = segment.file.set_len(segment.bytes);
+            let _ = file.set_len(segment.bytes);
+            drop(file);
             return Err(at("write", &segment.path)(cause));
         }
+        drop(file);
         segment.bytes += length;
         segment.end = batch.end();
         self.next = segment.end;
@@ -423,13 +558,7 @@ impl Spool {
             .truncate(true)
             .open(&path)
             .map_err(at("make", &path))?;
-        self.segments.push_back(Segment {
-            path,
-            file,
-            first,
-            end: first,
-            bytes: 0,
-        });
+        self.segments.push_back(Segment::new(path, file, first)?);
         Ok(())
     }
 
@@ -484,7 +613,8 @@ fn stored_bytes(batch: &RecordBatch) -> u64 {
 
 fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<RecordBatch> {
     let mut head = [0; HEAD_BYTES];
-    segment.file.read_exact_at(&mut head, offset).ok()?;
+    let file = segment.file().ok()?;
+    file.read_exact_at(&mut head, offset).ok()?;
     let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|index| head[at + index]));
     let length = number(0) as usize;
     if length > BATCH_BYTES_MAX {
@@ -492,7 +622,7 @@ fn read_at(segment: &Segment, offset: u64, scratch: &mut Vec<u8>) -> Option<Reco
     }
     scratch.resize(length, 0);
     let payload_at = offset + HEAD_BYTES as u64;
-    segment.file.read_exact_at(scratch, payload_at).ok()?;
+    file.read_exact_at(scratch, payload_at).ok()?;
     if crc32c::crc32c_append(crc32c::crc32c(&head[8..]), scratch) != number(4) {
         return None;
     }
@@ -535,6 +665,51 @@ mod tests {
             .expect("a directory")
             .left()
             .expect("read")
+    }
+
+    #[test]
+    fn a_process_that_finds_the_spool_taken_has_one_in_it_that_the_next_owner_takes_over() {
+        let (_directory, options) = options();
+        let (owner, spool) = fresh(&options);
+        let beside = SpoolDirectory::open_or_beside(&options).expect("one beside");
+        assert_eq!(beside.take_notices().len(), 1);
+        let mut second = beside.begin(Owner::new(2, 1)).expect("a spool");
+        assert!(second.append(&batch(0, 1, b"of the second\n")).expect("written"));
+        // While its process runs, what it has is its own.
+        drop((owner, spool));
+        assert!(left(&options).is_empty());
+        drop((second, beside));
+        let sessions: Vec<u128> = left(&options).iter().map(|spool| spool.owner().session).collect();
+        assert_eq!(sessions, [2]);
+    }
+
+    #[test]
+    fn a_spool_that_cannot_be_read_is_set_aside_and_kept() {
+        let (_directory, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        assert!(spool.append(&batch(0, 1, b"first\n")).expect("written"));
+        let path = spool.path.clone();
+        drop((directory, spool));
+        std::fs::write(path.join(OWNER), b"nobody").expect("damaged");
+        let directory = SpoolDirectory::open(&options).expect("a directory");
+        assert!(left_in(&directory).is_empty());
+        assert_eq!(directory.take_notices().len(), 1);
+        let name = format!("{DAMAGED}{}", path.file_name().expect("a name").display());
+        assert!(
+            options
+                .directory
+                .join(name)
+                .join("spool-00000000000000000000")
+                .exists()
+        );
+        assert!(
+            left_in(&directory).is_empty() && directory.take_notices().is_empty(),
+            "told once"
+        );
+    }
+
+    fn left_in(directory: &SpoolDirectory) -> Vec<Spool> {
+        directory.left().expect("read")
     }
 
     #[test]

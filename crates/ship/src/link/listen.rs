@@ -117,7 +117,9 @@ impl Listen for UnixSocket {
         let socket = rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC)?;
         Ok(Incoming {
             address: Address::Unix(self.path.clone()).to_string(),
-            link: IncomingLink::Link(Ok(Box::new(SocketLink::unix(socket, options)))),
+            link: IncomingLink::Link(
+                SocketLink::unix(socket, options).map(|link| Box::new(link) as Box<dyn Link>),
+            ),
         })
     }
 }

@@ -189,6 +189,10 @@ pub(crate) trait Link: Send {
     /// Returns whether the bytes need no checksum of ours: they stay in this machine's memory, or the link checks them.
     fn is_integrity_protected(&self) -> bool;
 
+    /// From now on each use checks that the descriptor is still that of this link: in a program that may close descriptors
+    /// that are not its own.
+    fn guard(&mut self) {}
+
     /// The user at the other end, where the kernel vouches for it.
     fn uid(&self) -> Option<u32> {
         None

@@ -5,10 +5,12 @@ use super::{Link, timespec};
 use crate::address::HostPort;
 use crate::limits::HELD_BYTES_MAX;
 use crate::options::Options;
+use logdrive_ring::OwnFile;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +23,9 @@ const LOCAL_CONGESTION: &str = "cubic";
 /// A connected stream socket.
 #[derive(Debug)]
 pub(crate) struct SocketLink {
-    socket: OwnedFd,
+    socket: OwnFile,
+    /// Whether the program may have closed the descriptor, and use its number for a file of its own.
+    is_guarded: bool,
     is_local: bool,
     uid: Option<u32>,
     receive_timeout: Option<Duration>,
@@ -48,23 +52,23 @@ impl SocketLink {
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
         rustix::net::connect(&socket, &address)?;
         sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
-        Ok(Self::unix(socket, options))
+        Self::unix(socket, options)
     }
 
-    pub(super) fn unix(socket: OwnedFd, options: &Options) -> Self {
+    pub(super) fn unix(socket: OwnedFd, options: &Options) -> io::Result<Self> {
         set_buffer_sizes(socket.as_fd(), options);
         let uid = sockopt::socket_peercred(&socket)
             .ok()
             .map(|peer| peer.uid.as_raw());
-        Self {
-            uid,
-            ..Self::new(socket, true, false)
-        }
+        let mut link = Self::new(socket, true, false)?;
+        link.uid = uid;
+        Ok(link)
     }
 
-    fn new(socket: OwnedFd, is_local: bool, is_tcp: bool) -> Self {
-        Self {
-            socket,
+    fn new(socket: OwnedFd, is_local: bool, is_tcp: bool) -> io::Result<Self> {
+        Ok(Self {
+            socket: OwnFile::new(File::from(socket))?,
+            is_guarded: false,
             is_local,
             uid: None,
             receive_timeout: None,
@@ -72,7 +76,16 @@ impl SocketLink {
             is_tcp,
             cork_next: false,
             is_corked: false,
+        })
+    }
+
+    /// The socket, if the descriptor is still the one where that is to be checked.
+    #[inline]
+    fn own(&self) -> rustix::io::Result<BorrowedFd<'_>> {
+        if self.is_guarded {
+            return self.socket.checked().map(AsFd::as_fd).map_err(|_| Errno::BADF);
         }
+        Ok(self.socket.unchecked().as_fd())
     }
 
     pub(crate) fn connect_tcp(host_port: &HostPort, options: &Options) -> io::Result<Self> {
@@ -100,7 +113,7 @@ impl SocketLink {
             None => {}
         }
         set_buffer_sizes(socket.as_fd(), options);
-        Ok(Self::new(socket, is_local, true))
+        Self::new(socket, is_local, true)
     }
 
     /// Sends, of several parts in one call. A batch that others follow soon goes with them: packets are filled before they
@@ -110,15 +123,17 @@ impl SocketLink {
         self.is_corked = std::mem::take(&mut self.cork_next);
         flags |= SendFlags::NOSIGNAL;
         flags.set(SendFlags::MORE, self.is_corked);
+        let socket = self.own()?;
         rustix::io::retry_on_intr(|| match parts {
-            [one] => rustix::net::send(&self.socket, one, flags),
-            parts => rustix::net::sendmsg(&self.socket, parts, &mut SendAncillaryBuffer::default(), flags),
+            [one] => rustix::net::send(socket, one, flags),
+            parts => rustix::net::sendmsg(socket, parts, &mut SendAncillaryBuffer::default(), flags),
         })
     }
 
     #[inline]
     fn receive_once(&mut self, space: &mut [u8], flags: RecvFlags) -> rustix::io::Result<usize> {
-        rustix::io::retry_on_intr(|| Ok(rustix::net::recv(&self.socket, &mut *space, flags)?.0))
+        let socket = self.own()?;
+        rustix::io::retry_on_intr(|| Ok(rustix::net::recv(socket, &mut *space, flags)?.0))
     }
 
     /// Sets the kernel's time limit, unless the one that is set is at most an eighth longer: a call of its own for each
@@ -129,7 +144,7 @@ impl SocketLink {
             .is_some_and(|set| set >= timeout && set <= timeout + timeout / 8);
         if !serves {
             let limit = timeout.max(Duration::from_micros(1));
-            sockopt::set_socket_timeout(&self.socket, Timeout::Recv, Some(limit))?;
+            sockopt::set_socket_timeout(self.own()?, Timeout::Recv, Some(limit))?;
             self.receive_timeout = Some(timeout);
         }
         Ok(())
@@ -169,7 +184,7 @@ impl Link for SocketLink {
     fn send(&mut self, parts: &[IoSlice<'_>], timeout: Duration) -> io::Result<usize> {
         if self.send_timeout != Some(timeout) {
             let limit = timeout.max(Duration::from_micros(1));
-            sockopt::set_socket_timeout(&self.socket, Timeout::Send, Some(limit))?;
+            sockopt::set_socket_timeout(self.own()?, Timeout::Send, Some(limit))?;
             self.send_timeout = Some(timeout);
         }
         self.send_parts(parts, SendFlags::empty()).map_err(timed_out)
@@ -190,11 +205,15 @@ impl Link for SocketLink {
     }
 
     fn wait(&mut self, for_room: bool, timeout: Duration) -> io::Result<bool> {
-        wait_for_socket(self.socket.as_fd(), for_room, timeout)
+        wait_for_socket(self.own()?, for_room, timeout)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.socket.unchecked().as_fd())
+    }
+
+    fn guard(&mut self) {
+        self.is_guarded = true;
     }
 
     fn cork(&mut self, bytes: usize) {
@@ -208,7 +227,7 @@ impl Link for SocketLink {
     fn uncork(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.is_corked) {
             // Set already; setting it sends what waits.
-            sockopt::set_tcp_nodelay(&self.socket, true)?;
+            sockopt::set_tcp_nodelay(self.own()?, true)?;
         }
         Ok(())
     }

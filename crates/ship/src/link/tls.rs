@@ -193,6 +193,10 @@ impl Link for TlsLink {
         self.socket.wait(for_room, timeout)
     }
 
+    fn guard(&mut self) {
+        self.socket.guard();
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.socket.descriptor()
     }

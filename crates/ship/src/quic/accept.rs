@@ -143,21 +143,23 @@ async fn exchange(
         }
         if !session.has_memory(shared, MOVED_BYTES_MAX) {
             tokio::time::sleep(STOP_CHECK_INTERVAL).await;
-            session.overdue(shared, Instant::now()).map_or(Ok(()), Err)?;
+            let overdue = session.overdue(!session.input.is_empty(), shared, Instant::now());
+            overdue.map_or(Ok(()), Err)?;
             continue;
         }
         let received = match timeout(STOP_CHECK_INTERVAL, recv.read_chunks(&mut chunks)).await {
             Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
             Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
             Err(_) => {
-                session.expired(shared, Instant::now()).map_or(Ok(()), Err)?;
+                let expired = session.expired(!session.input.is_empty(), shared, Instant::now());
+                expired.map_or(Ok(()), Err)?;
                 continue;
             }
         };
         session.last_received = Instant::now();
         let fed = feed(session, received, shared, &mut out)?;
         // A hello that comes slowly is late, too.
-        let expired = session.expired(shared, session.last_received);
+        let expired = session.expired(!session.input.is_empty(), shared, session.last_received);
         let ends = expired.filter(|_| fed.close_reason.is_none());
         ends.map_or(Ok(()), Err)?;
         if !has_full_window && session.server.has_delivered() {

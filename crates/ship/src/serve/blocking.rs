@@ -60,6 +60,7 @@ fn exchange(
         if shared.stops() {
             return Err(Reason::Ending);
         }
+        let is_front = input.is_empty();
         let server = &mut session.server;
         let fed = match in_place {
             true => take_in_place(link, server, shared, &mut input, &mut out),
@@ -69,7 +70,7 @@ fn exchange(
             Ok(None) => return Ok(Reason::Lost),
             Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                match session.silent(shared, Instant::now()) {
+                match session.expired(!input.is_empty(), shared, Instant::now()) {
                     Some(reason) => return Err(reason),
                     None => continue,
                 }
@@ -77,6 +78,9 @@ fn exchange(
             Err(_) => return Ok(Reason::Lost),
         };
         session.last_received = Instant::now();
+        if fed.used_bytes > 0 || is_front {
+            session.frame_began = session.last_received;
+        }
         session.note_established(shared);
         if let Err(reason) = send_all(link, &mut out, shared) {
             return Ok(fed.close_reason.unwrap_or(reason));
@@ -85,8 +89,8 @@ fn exchange(
             // Its goodbye has been sent.
             return Ok(reason);
         }
-        // A hello that comes slowly is late, too.
-        if let Some(reason) = session.silent(shared, session.last_received) {
+        // A hello or a frame that comes slowly is late, too.
+        if let Some(reason) = session.expired(!input.is_empty(), shared, session.last_received) {
             return Err(reason);
         }
     }

@@ -105,7 +105,8 @@ impl ServerConnection {
         let (timeout, reason) = shared.memory.hold_timeout();
         let is_over = |since: Instant| now.saturating_duration_since(since) >= timeout;
         let is_stuck = reason == Reason::Memory && self.send_blocked_since.is_some_and(is_over);
-        let overdue = self.session.overdue(shared, now);
+        let has_begun = !self.session.input.is_empty();
+        let overdue = self.session.overdue(has_begun, shared, now);
         overdue.or(is_stuck.then_some(reason))
     }
 

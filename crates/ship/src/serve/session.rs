@@ -95,16 +95,17 @@ impl ServedSession {
         (now.saturating_duration_since(since) >= timeout).then_some(reason)
     }
 
-    /// Reason to end the connection for, if a frame does not come whole in time.
-    pub(crate) fn overdue(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
+    /// Reason to end the connection for, if a frame of which a part `has_begun` to come does not come whole in time.
+    pub(crate) fn overdue(&self, has_begun: bool, shared: &ServerState, now: Instant) -> Option<Reason> {
         let (timeout, reason) = shared.memory.hold_timeout();
         let is_over = now.saturating_duration_since(self.frame_began) >= timeout;
-        (!self.input.is_empty() && is_over).then_some(reason)
+        (has_begun && is_over).then_some(reason)
     }
 
     /// Reason to end the connection for: silence, or a frame that does not come whole in time.
-    pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
-        self.silent(shared, now).or_else(|| self.overdue(shared, now))
+    pub(crate) fn expired(&self, has_begun: bool, shared: &ServerState, now: Instant) -> Option<Reason> {
+        self.silent(shared, now)
+            .or_else(|| self.overdue(has_begun, shared, now))
     }
 
     /// Gives back what was counted; the connection is closed.

@@ -7,6 +7,7 @@
 #include <logdrive/detail/render.hpp>
 #include <iosfwd>
 #include <type_traits>
+#include <utility>
 
 namespace logdrive {
 inline namespace v0 {
@@ -132,6 +133,17 @@ template <class T>
 struct IsSmart<T, Void<typename T::element_type, decltype(std::declval<const T &>().get())>>
     : std::is_pointer<decltype(std::declval<const T &>().get())> {};
 
+template <class T, class = void> struct IsRange : std::false_type {};
+template <class T>
+struct IsRange<T, Void<decltype(std::declval<const T &>().begin() != std::declval<const T &>().end()),
+                       decltype(*std::declval<const T &>().begin())>> : std::true_type {};
+// Maps are shown with keys.
+template <class T, class = void> struct IsMap : std::false_type {};
+template <class T> struct IsMap<T, Void<typename T::key_type, typename T::mapped_type>> : IsRange<T> {};
+// std::pair, std::tuple and what has as many parts as they.
+template <class T, class = void> struct IsTuple : std::false_type {};
+template <class T> struct IsTuple<T, Void<decltype(std::tuple_size<T>::value)>> : std::true_type {};
+
 template <class T> constexpr uint8_t integer_kind() {
     constexpr bool is_signed = T(-1) < T(0);
     return sizeof(T) == 1   ? (is_signed ? I8 : U8)
@@ -183,6 +195,75 @@ template <> struct UnitOf<3600, 1> { using type = UnitH; };
 
 template <class T> LOGDRIVE_ALWAYS auto capture(const T &value);
 
+// Elements of a container that are shown.
+constexpr size_t ELEMENTS_MAX = 1000;
+
+inline void render_quoted(Out &out, const char *data, size_t length) noexcept {
+    out.append('"');
+    for (size_t i = 0; i < length; ++i) {
+        if (data[i] == '"' || data[i] == '\\') out.append('\\');
+        out.append(data[i]);
+    }
+    out.append('"');
+}
+// As few digits as give the same number.
+inline void render_real(Out &out, double value) noexcept {
+    char text[32];
+    for (int digits = 6; digits <= 17; ++digits) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, nullptr) == value) break;
+    }
+    out.append(text);
+}
+
+template <class T> void render_part(Out &out, const T &value);
+template <class T, size_t... I> void render_parts(Out &out, const T &value, std::index_sequence<I...>) {
+    using std::get;
+    out.append('(');
+    ((out.append(I == 0 ? "" : ", "), render_part(out, get<I>(value))), ...);
+    out.append(')');
+}
+template <class T> void render_range(Out &out, const T &value) {
+    const bool has_keys = IsMap<T>::value;
+    out.append(has_keys ? '{' : '[');
+    size_t count = 0;
+    for (const auto &element : value) {
+        if (count > 0) out.append(", ");
+        if (count++ == ELEMENTS_MAX) {
+            out.append("…");
+            break;
+        }
+        if constexpr (IsMap<T>::value) {
+            render_part(out, element.first);
+            out.append(": ");
+            render_part(out, element.second);
+        } else render_part(out, element);
+    }
+    out.append(has_keys ? '}' : ']');
+}
+// A part of a container: texts are quoted.
+template <class T> LOGDRIVE_COLD void render_part(Out &out, const T &value) {
+    using U = std::decay_t<T>;
+    if constexpr (HasRender<T>::value) Render<T>::render(out, value);
+    else if constexpr (std::is_same<T, bool>::value) out.append(value ? "true" : "false");
+    else if constexpr (std::is_same<T, char>::value) out.print("'%c'", value);
+    else if constexpr (std::is_floating_point<T>::value) render_real(out, static_cast<double>(value));
+    else if constexpr (std::is_integral<T>::value && std::is_signed<T>::value) out.print("%lld", static_cast<long long>(value));
+    else if constexpr (std::is_integral<T>::value) out.print("%llu", static_cast<unsigned long long>(value));
+    else if constexpr (std::is_same<U, char *>::value || std::is_same<U, const char *>::value)
+        render_quoted(out, value == nullptr ? "(null)" : value, strlen(value == nullptr ? "(null)" : value));
+    else if constexpr (IsText<T>::value) render_quoted(out, value.data(), value.size());
+    else if constexpr (std::is_pointer<U>::value) out.print("0x%llx", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(value)));
+    else if constexpr (IsNumberEnum<T>::value) render_part(out, static_cast<std::underlying_type_t<T>>(value));
+    else if constexpr (IsOptional<T>::value) {
+        if (value.has_value()) render_part(out, *value);
+        else out.append("none");
+    } else if constexpr (IsStreamed<T>::value) render_by_stream(out, value);
+    else if constexpr (IsRange<T>::value) render_range(out, value);
+    else if constexpr (IsTuple<T>::value) render_parts(out, value, std::make_index_sequence<std::tuple_size<T>::value>());
+    else static_assert(IsStreamed<T>::value, "logdrive: this type cannot be logged: give it an operator<<, or specialise logdrive::Render");
+}
+
 template <class T> LOGDRIVE_ALWAYS auto capture_duration(const T &value) {
     using Count = decltype(value.count());
     using Unit = typename UnitOf<T::period::num, T::period::den>::type;
@@ -219,6 +300,10 @@ template <class T> LOGDRIVE_ALWAYS auto capture_object(const T &value) {
         return Blob<BYTES>{value.data(), blob_length(value.size())};
     } else if constexpr (IsSmart<T>::value) {
         return Number<POINTER, uint64_t>{reinterpret_cast<uintptr_t>(value.get())};
+    } else if constexpr (IsRange<T>::value || IsTuple<T>::value) {
+        Rendered<T> rendered;
+        render_part(rendered.out, value);
+        return rendered;
     } else {
         static_assert(IsStreamed<T>::value,
                       "logdrive: this type cannot be logged: give it an operator<<, or specialise logdrive::Render");

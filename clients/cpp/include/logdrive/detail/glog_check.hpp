@@ -80,17 +80,17 @@ LOGDRIVE_DEFINE_CHECK_OP_(Check_GE, >=)
 LOGDRIVE_DEFINE_CHECK_OP_(Check_GT, >)
 #undef LOGDRIVE_DEFINE_CHECK_OP_
 
-#define LOGDRIVE_DEFINE_CHECK_STR_(func, expected)                                                             \
+#define LOGDRIVE_DEFINE_CHECK_STR_(name, func, expected)                                                           \
     inline std::string *Check##func##expected##Impl(const char *s1, const char *s2, const char *names) {       \
         const bool equal = s1 == s2 || (s1 != nullptr && s2 != nullptr && !func(s1, s2));                      \
         if (equal == expected) return nullptr;                                                                 \
-        return new std::string(std::string("Check failed: ") + names + " (" + (s1 == nullptr ? "" : s1) +      \
+        return new std::string(std::string(#name " failed: ") + names + " (" + (s1 == nullptr ? "" : s1) +      \
                                " vs. " + (s2 == nullptr ? "" : s2) + ")");                                     \
     }
-LOGDRIVE_DEFINE_CHECK_STR_(strcmp, true)
-LOGDRIVE_DEFINE_CHECK_STR_(strcmp, false)
-LOGDRIVE_DEFINE_CHECK_STR_(strcasecmp, true)
-LOGDRIVE_DEFINE_CHECK_STR_(strcasecmp, false)
+LOGDRIVE_DEFINE_CHECK_STR_(CHECK_STREQ, strcmp, true)
+LOGDRIVE_DEFINE_CHECK_STR_(CHECK_STRNE, strcmp, false)
+LOGDRIVE_DEFINE_CHECK_STR_(CHECK_STRCASEEQ, strcasecmp, true)
+LOGDRIVE_DEFINE_CHECK_STR_(CHECK_STRCASENE, strcasecmp, false)
 #undef LOGDRIVE_DEFINE_CHECK_STR_
 
 template <typename T> T CheckNotNull(const char *file, int line, const char *names, T &&t) {

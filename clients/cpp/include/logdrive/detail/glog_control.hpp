@@ -14,44 +14,48 @@ LOGDRIVE_GLOG_FN_ void write_to_stderr(const char *text, size_t length);
 LOGDRIVE_GLOG_FN_ void pin_module(void *code);
 }  // namespace internal
 
+}  // namespace logdrive_glog
+
 // The name of the program: files are named by it. Starts logging to files; before, all goes to standard error.
-LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0);
+LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0);
 // Lines begin with what `prefix_callback` puts, at the call and in its thread; each statement then costs what a stream costs.
-LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback,
+LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback,
                                          void *prefix_callback_data = nullptr);
-LOGDRIVE_GLOG_FN_ bool IsGoogleLoggingInitialized();
+LOGDRIVE_GLOG_API_ bool IsGoogleLoggingInitialized();
 // Brings everything to the files and ends logging. Calls behind it start it again, to standard error.
-LOGDRIVE_GLOG_FN_ void ShutdownGoogleLogging();
+LOGDRIVE_GLOG_API_ void ShutdownGoogleLogging();
 
 // Everything is flushed, whatever its severity. Returns when it is with the kernel.
-LOGDRIVE_GLOG_FN_ void FlushLogFiles(LogSeverity);
-LOGDRIVE_GLOG_FN_ void FlushLogFilesUnsafe(LogSeverity);
+LOGDRIVE_GLOG_API_ void FlushLogFiles(LogSeverity);
+LOGDRIVE_GLOG_API_ void FlushLogFilesUnsafe(LogSeverity);
 
-LOGDRIVE_GLOG_FN_ void SetLogDestination(LogSeverity severity, const char *base_filename);
-LOGDRIVE_GLOG_FN_ void SetLogSymlink(LogSeverity severity, const char *symlink_basename);
-LOGDRIVE_GLOG_FN_ void SetLogFilenameExtension(const char *filename_extension);
-LOGDRIVE_GLOG_FN_ void SetStderrLogging(LogSeverity min_severity);
-LOGDRIVE_GLOG_FN_ void LogToStderr();
-inline void SetApplicationFingerprint(const std::string &) {}
+LOGDRIVE_GLOG_API_ void SetLogDestination(LogSeverity severity, const char *base_filename);
+LOGDRIVE_GLOG_API_ void SetLogSymlink(LogSeverity severity, const char *symlink_basename);
+LOGDRIVE_GLOG_API_ void SetLogFilenameExtension(const char *filename_extension);
+LOGDRIVE_GLOG_API_ void SetStderrLogging(LogSeverity min_severity);
+LOGDRIVE_GLOG_API_ void LogToStderr();
+LOGDRIVE_HIDDEN inline void SetApplicationFingerprint(const std::string &) {}
 
-LOGDRIVE_GLOG_FN_ void AddLogSink(LogSink *destination);
-LOGDRIVE_GLOG_FN_ void RemoveLogSink(LogSink *destination);
+LOGDRIVE_GLOG_API_ void AddLogSink(LogSink *destination);
+LOGDRIVE_GLOG_API_ void RemoveLogSink(LogSink *destination);
 
 // Directories of files without a destination. Recomputed by TestOnly_ClearLoggingDirectoriesList().
-LOGDRIVE_GLOG_FN_ const std::vector<std::string> &GetLoggingDirectories();
-LOGDRIVE_GLOG_FN_ void TestOnly_ClearLoggingDirectoriesList();
-LOGDRIVE_GLOG_FN_ void GetExistingTempDirectories(std::vector<std::string> *list);
+LOGDRIVE_GLOG_API_ const std::vector<std::string> &GetLoggingDirectories();
+LOGDRIVE_GLOG_API_ void TestOnly_ClearLoggingDirectoriesList();
+LOGDRIVE_GLOG_API_ void GetExistingTempDirectories(std::vector<std::string> *list);
 
-LOGDRIVE_GLOG_FN_ void ReprintFatalMessage();
+LOGDRIVE_GLOG_API_ void ReprintFatalMessage();
 
 // Rotated files are removed once they are so old; the running logger keeps its own rules until it is started again.
-LOGDRIVE_GLOG_FN_ void EnableLogCleaner(unsigned int overdue_days);
-LOGDRIVE_GLOG_FN_ void DisableLogCleaner();
+LOGDRIVE_GLOG_API_ void EnableLogCleaner(unsigned int overdue_days);
+LOGDRIVE_GLOG_API_ void DisableLogCleaner();
 
 // Prints signal and stack, brings the log to the kernel, and lets the signal take its course.
-LOGDRIVE_GLOG_FN_ void InstallFailureSignalHandler();
-LOGDRIVE_GLOG_FN_ void InstallFailureWriter(void (*writer)(const char *data, size_t size));
-LOGDRIVE_GLOG_FN_ void InstallFailureFunction(logging_fail_func_t fail);
+LOGDRIVE_GLOG_API_ void InstallFailureSignalHandler();
+LOGDRIVE_GLOG_API_ void InstallFailureWriter(void (*writer)(const char *data, size_t size));
+LOGDRIVE_GLOG_API_ void InstallFailureFunction(logging_fail_func_t fail);
+
+inline namespace logdrive_glog {
 namespace glog_internal_namespace_ {
 LOGDRIVE_GLOG_FN_ bool IsFailureSignalHandlerInstalled();
 }  // namespace glog_internal_namespace_

@@ -31,7 +31,7 @@ LOGDRIVE_GLOG_FN_ bool InitVLOG3__(SiteFlag *site_flag, int32 *site_default, con
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     internal::read_vmodule(state);
-    const std::string module = internal::module_of(fname);
+    const std::string_view module = internal::module_of(fname);
     const internal::VModule *named = internal::pattern_of(state, module);
     if (named != nullptr) site_flag->level = named->level;
     return *(named != nullptr ? named->level : site_default) >= verbose_level;

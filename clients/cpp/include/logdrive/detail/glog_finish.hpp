@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <link.h>
 #include <new>
+#include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 namespace google {
 inline namespace logdrive_glog {
@@ -95,30 +97,114 @@ LOGDRIVE_GLOG_FN_ bool append_constant(::logdrive::Out &format, const char *text
     return is_utf8(text, at);
 }
 
-// Values behind the last that a record has room for, in the way of streams.
-LOGDRIVE_GLOG_FN_ Stream &&Stream::full(Item, double value) noexcept {
-    if (::logdrive::Out *const out = tail()) out->print("%g", value);
-    return static_cast<Stream &&>(*this);
+// Streams of this module's threads: a thread has some pages of them, which end with it. Not by malloc(): a signal handler may
+// have interrupted that, in an operand of a statement.
+struct StreamChunk {
+    static constexpr size_t BYTES = 8192;
+    StreamChunk *next;
+    size_t streams;
+};
+struct StreamChunks {
+    pthread_key_t key;
+    bool has_key;
+
+    void (*end)(void *);
+
+    explicit StreamChunks(void (*of_thread)(void *)) noexcept
+        : has_key(pthread_key_create(&key, of_thread) == 0), end(of_thread) {}
+    // The module is unloaded, or the program ends. What other threads have stays: they may be in a statement.
+    ~StreamChunks() {
+        if (!has_key) return;
+        has_key = false;
+        end(pthread_getspecific(key));
+        pthread_key_delete(key);
+    }
+};
+
+LOGDRIVE_GLOG_FN_ Stream *stream_of(StreamChunk *chunk, size_t number) noexcept {
+    constexpr size_t FRONT = (sizeof(StreamChunk) + alignof(Stream) - 1) & ~(alignof(Stream) - 1);
+    return reinterpret_cast<Stream *>(reinterpret_cast<char *>(chunk) + FRONT) + number;
 }
-LOGDRIVE_GLOG_FN_ Stream &&Stream::full(Item item, int64_t value) noexcept {
-    const bool is_unsigned = item == item_uint64 || item == item_uint32;
-    if (::logdrive::Out *const out = tail()) out->print(is_unsigned ? "%llu" : "%lld", static_cast<long long>(value));
-    return static_cast<Stream &&>(*this);
+
+LOGDRIVE_GLOG_FN_ Stream *Stream::make_idle() noexcept {
+    static StreamChunks chunks(&Stream::end_thread);
+    void *memory = mmap(nullptr, StreamChunk::BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return new Stream;
+    StreamChunk *const chunk = new (memory) StreamChunk{nullptr, (StreamChunk::BYTES - 64) / sizeof(Stream)};
+    for (size_t i = 0; i < chunk->streams; ++i) {
+        Stream *const stream = new (stream_of(chunk, i)) Stream;
+        stream->next_ = i + 1 < chunk->streams ? stream_of(chunk, i + 1) : nullptr;
+    }
+    if (chunks.has_key) {
+        chunk->next = static_cast<StreamChunk *>(pthread_getspecific(chunks.key));
+        pthread_setspecific(chunks.key, chunk);
+    }
+    return stream_of(chunk, 0);
 }
-LOGDRIVE_GLOG_FN_ Stream &&Stream::full(const char *text, size_t length) noexcept {
-    if (::logdrive::Out *const out = tail()) out->append(text, length);
-    return static_cast<Stream &&>(*this);
+// A destructor that logs afterwards makes new ones.
+LOGDRIVE_GLOG_FN_ void Stream::end_thread(void *all) noexcept {
+    __atomic_store_n(&idle(), static_cast<Stream *>(nullptr), __ATOMIC_RELAXED);
+    for (StreamChunk *chunk = static_cast<StreamChunk *>(all); chunk != nullptr;) {
+        for (size_t i = 0; i < chunk->streams; ++i) stream_of(chunk, i)->~Stream();
+        StreamChunk *const next = chunk->next;
+        munmap(chunk, StreamChunk::BYTES);
+        chunk = next;
+    }
 }
-LOGDRIVE_GLOG_FN_ ::logdrive::Out *Stream::tail() noexcept {
-    if (rare() != nullptr && rare_->tail == nullptr) rare_->tail = &rare_->own;
-    return rare_ != nullptr ? rare_->tail : nullptr;
+
+LOGDRIVE_GLOG_FN_ Stream::Stream() noexcept : std::ostream(nullptr), buffer_(*this) { rdbuf(&buffer_); }
+LOGDRIVE_GLOG_FN_ Stream::~Stream() {}
+
+LOGDRIVE_GLOG_FN_ StreamBuffer::int_type StreamBuffer::overflow(int_type one) {
+    const char text = traits_type::to_char_type(one);
+    if (!traits_type::eq_int_type(one, traits_type::eof())) stream_.put(&text, 1);
+    return traits_type::not_eof(one);
 }
-// Without memory a long text becomes empty.
-LOGDRIVE_GLOG_FN_ Stream &&Stream::text(const char *text, size_t length_) noexcept {
-    if (LOGDRIVE_UNLIKELY(is_full())) return full(text, length_);
-    put_text(text, length_);
-    return static_cast<Stream &&>(*this);
+LOGDRIVE_GLOG_FN_ std::streamsize StreamBuffer::xsputn(const char *text, std::streamsize length) {
+    stream_.put(text, size_t(length));
+    return length;
 }
+LOGDRIVE_GLOG_FN_ void StreamBuffer::imbue(const std::locale &) { stream_.note_locale(); }
+
+LOGDRIVE_GLOG_FN_ void Stream::put(const char *text, size_t length) noexcept {
+    opened();
+    tail_.append(text, length);
+}
+LOGDRIVE_GLOG_FN_ std::ostream &Stream::opened() noexcept {
+    bits_ |= OPENED;
+    shape_ |= CLOSED;
+    return *this;
+}
+LOGDRIVE_GLOG_FN_ void Stream::note_locale() noexcept {
+    opened();
+    bits_ |= IMBUED;
+}
+LOGDRIVE_GLOG_FN_ void Stream::note_counter() noexcept {
+    bits_ |= COUNTED;
+    iword(counter_index()) = long(counter_);
+}
+
+// As a stream is before its first use.
+constexpr std::ios_base::fmtflags USUAL_FLAGS = std::ios_base::skipws | std::ios_base::dec;
+LOGDRIVE_ALWAYS bool Stream::is_pristine() const noexcept {
+    return (bits_ | unsigned(flags() ^ USUAL_FLAGS) | unsigned(exceptions()) | unsigned(rdstate())) == 0 &&
+           (width() | (precision() ^ 6)) == 0;
+}
+LOGDRIVE_GLOG_FN_ void Stream::make_pristine() noexcept {
+    if (rdbuf() != &buffer_) std::ios::rdbuf(&buffer_);
+    exceptions(goodbit);
+    clear();
+    std::ostream::flags(USUAL_FLAGS);
+    std::ostream::precision(6);
+    std::ostream::width(0);
+    std::ostream::fill(' ');
+    tie(nullptr);
+    if ((bits_ & IMBUED) != 0) imbue(std::locale());
+    if ((bits_ & COUNTED) != 0) iword(counter_index()) = 0;
+    tail_.clear();
+    bits_ = 0;
+}
+
 LOGDRIVE_GLOG_FN_ void Stream::put_text(const char *text, size_t length_) noexcept {
     uint32_t length = ld::blob_length(length_);
     shape_ = shape_ << ITEM_BITS | item_text;
@@ -130,56 +216,72 @@ LOGDRIVE_GLOG_FN_ void Stream::put_text(const char *text, size_t length_) noexce
 }
 // A text that has memory of its own.
 LOGDRIVE_GLOG_FN_ bool Stream::put_far(const char *text, uint32_t length) noexcept {
-    char *const bytes = rare() != nullptr ? static_cast<char *>(malloc(length)) : nullptr;
+    char *const bytes = static_cast<char *>(malloc(length));
     if (bytes == nullptr) return false;
     memcpy(bytes, text, length);
+    bits_ |= FAR_TEXT;
     used_ = uint32_t(ld::store(ld::store(near_ + used_, length | FAR), bytes) - near_);
     return true;
 }
-LOGDRIVE_GLOG_FN_ Stream &&Stream::pointed(const char *text) noexcept {
+LOGDRIVE_GLOG_FN_ Stream &Stream::pointed(const char *text) noexcept {
     return text == nullptr ? this->text("(null)", 6) : this->text(text, strlen(text));
 }
-LOGDRIVE_GLOG_FN_ Stream &&Stream::character(char value) noexcept { return text(&value, 1); }
 // An address, in the way of streams.
-LOGDRIVE_GLOG_FN_ Stream &&Stream::address(const void *address) noexcept {
+LOGDRIVE_GLOG_FN_ Stream &Stream::text(const void *address) noexcept {
     char shown[20];
     const int length = snprintf(shown, sizeof shown, address == nullptr ? "0" : "%p", address);
     return text(shown, size_t(length));
 }
-// A stream behind what there is.
-LOGDRIVE_GLOG_FN_ std::ostream &Stream::opened() {
-    if (rare_ == nullptr) rare_ = new Rare;
-    if (rare_->stream != nullptr) return *rare_->stream;
-    LogMessage::LogStream *const stream = new LogMessage::LogStream(counter_);
-    rare_->stream = stream;
-    if (rare_->tail != nullptr) stream->write(rare_->tail->data(), std::streamsize(rare_->tail->size()));
-    rare_->tail = &stream->out();
-    return *stream;
+
+LOGDRIVE_ALWAYS void Stream::make_idle_again() noexcept {
+    // A handler that interrupts this takes the next one.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    next_ = __atomic_load_n(&idle(), __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&idle(), this, __ATOMIC_RELAXED);
 }
 
-LOGDRIVE_GLOG_FN_ void Stream::finish() {
-    const bool may_end_with_break = (shape_ & ITEM_MASK) == item_text && (near_[used_ - 1] == '\n' || near_[used_ - 1] == 0);
-    if (LOGDRIVE_UNLIKELY(may_end_with_break) && rare_ == nullptr) trim();
+LOGDRIVE_ALWAYS void Stream::finish_whole() {
     const Variant &usual = site_->usual;
     // SYNC(control): the shape is set before the callsite is known.
     const ld::Entry *entry = usual.site.entry();
     const uint32_t control = __atomic_load_n(&entry->control, __ATOMIC_RELAXED);
-    if (LOGDRIVE_UNLIKELY(!usual.is(shape_, literals()) || control != ld::ON || rare_ != nullptr || thinks()))
+    if (LOGDRIVE_UNLIKELY(!usual.is(shape_, literals_) || control != ld::ON || !is_pristine() || thinks()))
         return finish_slowly();
     ld::store(near_ + used_, uint64_t(0));
-    if (LOGDRIVE_UNLIKELY(ld::write_padded(entry->id, near_, used_) == ld::Wrote::slowly)) {
-        const int kept = errno;
-        ld::write_encoded(__atomic_load_n(&usual.site.site, __ATOMIC_ACQUIRE), near_, used_);
-        errno = kept;
-    }
-    if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) state().count(site_->severity);
+    if (LOGDRIVE_UNLIKELY(ld::write_padded(entry->id, near_, used_) == ld::Wrote::slowly)) return finish_in_library();
+    if (LOGDRIVE_UNLIKELY(site_->severity != GLOG_INFO)) return finish_urgent();
+    make_idle_again();
 }
-
-// Distinguishes constant texts from others.
-LOGDRIVE_GLOG_FN_ uint64_t Stream::literals() const noexcept {
-    uint64_t literals = 0;
-    for (uint32_t i = 0; i < constants_; ++i) literals = literals * 3 + reinterpret_cast<uintptr_t>(texts_[i]);
-    return literals;
+// The usual case ends in this function, which therefore saves no registers around later calls.
+LOGDRIVE_GLOG_FN_ void Stream::finish() noexcept {
+    const bool may_end_with_break = (shape_ & ITEM_MASK) == item_text && (near_[used_ - 1] == '\n' || near_[used_ - 1] == 0);
+    if (LOGDRIVE_UNLIKELY(may_end_with_break) && bits_ == 0) return finish_trimmed();
+    finish_whole();
+}
+LOGDRIVE_GLOG_FN_ void Stream::finish_trimmed() {
+    trim();
+    finish_whole();
+}
+LOGDRIVE_GLOG_FN_ void Stream::finish_in_library() {
+    const int kept = errno;
+    ld::write_encoded(__atomic_load_n(&site_->usual.site.site, __ATOMIC_ACQUIRE), near_, used_);
+    errno = kept;
+    if (site_->severity != GLOG_INFO) return finish_urgent();
+    make_idle_again();
+}
+LOGDRIVE_GLOG_FN_ void Stream::finish_urgent() {
+    state().count(site_->severity);
+    echo_values(state());
+    make_idle_again();
+}
+// Work besides the record, where there is any.
+LOGDRIVE_GLOG_FN_ void Stream::echo_values(const State &shared) {
+    const int severity = site_->severity;
+    if (severity < shared.stderr_from() && severity < shared.flush_from() && !(shared.waits && shared.is_console())) return;
+    ::logdrive::Out text;
+    show(text);
+    echo(shared, site_->file, site_->line, severity, text.data(), text.size(), false);
 }
 
 // Calls `use` with each item's kind, where its value is, and its text where it is a constant one.
@@ -203,7 +305,7 @@ LOGDRIVE_GLOG_FN_ void Stream::trim() noexcept {
         last = item == item_text ? const_cast<uint8_t *>(at) : nullptr;
         constant = text;
     });
-    if (constant != nullptr && constant[strlen(constant) - 1] == '\n' && rare() != nullptr) rare_->is_rendered = true;
+    if (constant != nullptr && constant[strlen(constant) - 1] == '\n') bits_ |= RENDERED;
     if (last == nullptr) return;
     const Text text(last);
     if (text.bytes[text.length - 1] != '\n') return;
@@ -213,14 +315,9 @@ LOGDRIVE_GLOG_FN_ void Stream::trim() noexcept {
     --used_;
 }
 
-LOGDRIVE_GLOG_FN_ Rare *Stream::rare() noexcept {
-    if (rare_ == nullptr) rare_ = new (std::nothrow) Rare;
-    return rare_;
-}
-
 // The values as the library wants them: one behind the other.
 LOGDRIVE_GLOG_FN_ void Stream::write_values(const logdrive_site *site) noexcept {
-    if (rare_ == nullptr) return ld::write_encoded(site, near_, used_);
+    if ((bits_ & FAR_TEXT) == 0) return ld::write_encoded(site, near_, used_);
     ld::Description values;
     each([&](uint64_t item, const uint8_t *at, const char *) {
         if (item != item_text) return values.put(at, size_of(item, at));
@@ -235,27 +332,35 @@ LOGDRIVE_GLOG_FN_ void Stream::write_values(const logdrive_site *site) noexcept 
 LOGDRIVE_GLOG_FN_ void Stream::finish_slowly() {
     const int kept = errno;
     State &shared = state();
-    if (rare_ != nullptr) end_stream();
+    if (bits_ != 0) end_text();
     if (!thinks() || think(shared)) {
         shared.note_logged(site_->severity);
         shared.count(site_->severity);
-        const bool is_rendered = shared.has_prefix() || (rare_ != nullptr && rare_->is_rendered);
+        const bool is_rendered = shared.has_prefix() || (bits_ & RENDERED) != 0;
         Variant *const variant = is_rendered ? nullptr : find_variant();
-        const logdrive_site *known = variant != nullptr ? registered(*variant) : nullptr;
-        if (known == nullptr) write_rendered();
-        else if (logdrive_admit(known)) write_values(known);
+        bool fits = variant != nullptr;
+        const logdrive_site *known = fits ? registered(*variant, fits) : nullptr;
+        // A callsite that the library does not take is a drop, which it has counted.
+        if (!fits) write_rendered();
+        else {
+            const bool is_on = known != nullptr && logdrive_admit(known);
+            if (is_on) write_values(known);
+            if (is_on || !logdrive_is_running()) echo_values(shared);
+        }
     }
-    if (rare_ != nullptr)
+    if ((bits_ & FAR_TEXT) != 0)
         each([](uint64_t item, const uint8_t *at, const char *) {
             if (item == item_text && Text(at).is_far) free(const_cast<char *>(Text(at).bytes));
         });
-    delete rare_;
+    if (!is_pristine()) make_pristine();
     errno = kept;
+    make_idle_again();
 }
 
 // Text behind the values is one more value, in front of the end of the message.
-LOGDRIVE_GLOG_FN_ void Stream::end_stream() noexcept {
-    if (rare_->tail != nullptr) put_text(rare_->tail->data(), rare_->tail->size());
+LOGDRIVE_GLOG_FN_ void Stream::end_text() noexcept {
+    shape_ &= ~CLOSED;
+    if (tail_.size() > 0) put_text(tail_.data(), tail_.size());
     trim();
 }
 
@@ -282,18 +387,18 @@ LOGDRIVE_GLOG_FN_ Variant *Stream::find_variant() noexcept {
     Variant &usual = site_->usual;
     uint32_t unclaimed = 0;
     if (__atomic_compare_exchange_n(&usual.claimed, &unclaimed, 1u, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        usual.set(shape_, literals());
+        usual.set(shape_, literals_);
         return &usual;
     }
-    if (usual.is(shape_, literals())) return &usual;
+    if (usual.is(shape_, literals_)) return &usual;
     // SYNC(others): a variant is whole before it is in the list.
     Variant *first = __atomic_load_n(&site_->others, __ATOMIC_ACQUIRE);
     for (Variant *other = first; other != nullptr; other = other->next)
-        if (other->is(shape_, literals())) return other;
+        if (other->is(shape_, literals_)) return other;
     if (first != nullptr && first->number >= VARIANTS_MAX) return nullptr;
     Variant *const fresh = new (std::nothrow) Variant;
     if (fresh == nullptr) return nullptr;
-    fresh->set(shape_, literals());
+    fresh->set(shape_, literals_);
     do {
         fresh->next = first;
         fresh->number = first == nullptr ? 1 : first->number + 1;
@@ -302,21 +407,21 @@ LOGDRIVE_GLOG_FN_ Variant *Stream::find_variant() noexcept {
 }
 
 // The callsite, whose message has constant texts and `{}`; floating-point numbers are shown as streams do, `{:g}`. Null
-// where a message cannot be such.
-LOGDRIVE_GLOG_FN_ const logdrive_site *Stream::registered(Variant &variant) noexcept {
+// where a message cannot be such, and then it does not fit, or where the library does not take it.
+LOGDRIVE_GLOG_FN_ const logdrive_site *Stream::registered(Variant &variant, bool &fits) noexcept {
     const void *known = __atomic_load_n(&variant.site.site, __ATOMIC_ACQUIRE);
     if (known != &ld::no_site) return static_cast<const logdrive_site *>(known);
     ::logdrive::Out format;
     uint8_t kinds[ITEMS_MAX + 1];
     uint8_t count = 0;
-    bool fits = true;
     each([&](uint64_t item, const uint8_t *, const char *text) {
         if (item == item_literal) fits = is_constant(text) && append_constant(format, text) && fits;
         else kinds[count++] = KINDS[item], format.append(item == item_real ? "{:g}" : "{}");
     });
     const bool ends_with_constant = shape_ != EMPTY && (shape_ & ITEM_MASK) == item_literal;
     const size_t length = format.size() - (ends_with_constant && format.data()[format.size() - 1] == '\n');
-    if (!fits || length > ld::MESSAGE_BYTES_MAX) return nullptr;
+    fits = fits && length <= ld::MESSAGE_BYTES_MAX;
+    if (!fits) return nullptr;
     const ld::Meta meta = {site_->file, "", "", "", nullptr, kinds, nullptr, uint32_t(site_->line), count,
                            RECORD_LEVELS[site_->severity]};
     const auto describe = [&](ld::Description &out, const ld::Meta &of) {
@@ -344,7 +449,7 @@ LOGDRIVE_GLOG_FN_ void Stream::show(::logdrive::Out &out) noexcept {
         default: out.print("%g", real);
         }
     });
-    if ((shape_ & ITEM_MASK) == item_literal || (rare_ != nullptr && rare_->is_rendered)) out.trim('\n');
+    if ((shape_ & ITEM_MASK) == item_literal || (bits_ & RENDERED) != 0) out.trim('\n');
 }
 
 }  // namespace internal

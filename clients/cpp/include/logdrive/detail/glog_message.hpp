@@ -43,6 +43,8 @@ private:
     long int gmtoffset_;
 };
 
+}  // namespace logdrive_glog
+
 // Gets every message, at the call, in its thread.
 class LogSink {
 public:
@@ -56,6 +58,8 @@ public:
     static std::string ToString(LogSeverity severity, const char *file, int line, const LogMessageTime &time,
                                 const char *message, size_t message_len);
 };
+
+inline namespace logdrive_glog {
 
 // Arguments of a custom prefix.
 struct LogMessageInfo {
@@ -81,6 +85,11 @@ inline constexpr uint8_t RECORD_LEVELS[NUM_SEVERITIES] = {2, 3, 4, 5};
 
 // Line number that marks a message without a prefix.
 constexpr int NO_PREFIX = -1;
+
+// Work of glog for a message besides its files: standard error or output have it, and files those that are urgent, when this
+// returns. `has_front`: the text has the front of the line already.
+__attribute__((cold)) LOGDRIVE_GLOG_FN_ void echo(const State &shared, const char *file, int line, int severity, const char *text,
+                                                  size_t length, bool has_front);
 
 // A record of a statement that is rendered at the call.
 LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, const char *text, size_t length);
@@ -142,7 +151,7 @@ public:
     std::ostream &stream() { return stream_; }
     int preserved_errno() const { return errno_; }
     const LogMessageTime &getLogMessageTime() const { return time_; }
-    // INFO is not counted by its statements: it is what the running log has beyond the others.
+    // INFO is not counted by its statements: it is what the logs of the process have beyond the others.
     static int64 num_messages(int severity);
 
     void Flush();
@@ -195,7 +204,6 @@ public:
     LogMessageVoidify() {}
     // Lower than << and higher than ?:.
     void operator&(std::ostream &) {}
-    template <class S> void operator&(S &&) {}
 };
 
 class NullStream : public std::ostream {

@@ -32,6 +32,8 @@ LOGDRIVE_GLOG_FN_ LogMessageTime::LogMessageTime(std::time_t timestamp, WallTime
     gmtoffset_ = time_struct_.tm_gmtoff;
 }
 
+}  // namespace logdrive_glog
+
 LOGDRIVE_GLOG_FN_ std::string LogSink::ToString(LogSeverity severity, const char *file, int line, const LogMessageTime &time,
                                                 const char *message, size_t message_len) {
     char front[256];
@@ -42,6 +44,7 @@ LOGDRIVE_GLOG_FN_ std::string LogSink::ToString(LogSeverity severity, const char
     return text.append(message, message_len);
 }
 
+inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 
 inline constexpr uint8_t MESSAGE_KINDS[] = {::logdrive::detail::DISPLAY};
@@ -58,10 +61,62 @@ LOGDRIVE_GLOG_FN_ void put_prefix(const State &shared, ::logdrive::Out &out, con
     stream << ' ';
 }
 
+// The front of a line as glog has it.
+LOGDRIVE_GLOG_FN_ void put_front(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity) {
+    const LogMessageTime time;
+    out.append(LogSeverityNames[severity][0]);
+    if (shared.log_year_in_prefix.value) out.print("%04d", 1900 + time.year());
+    out.print("%02d%02d %02d:%02d:%02d.%06d %5ld ", 1 + time.month(), time.day(), time.hour(), (time.min)(), time.sec(),
+              time.usec(), syscall(SYS_gettid));
+    out.append(base_name(file));
+    out.print(":%d] ", line);
+}
+
+LOGDRIVE_GLOG_FN_ bool is_colour_terminal(int descriptor) {
+    const char *term = getenv("TERM");
+    if (term == nullptr || isatty(descriptor) == 0) return false;
+    for (const char *known : {"xterm", "xterm-color", "xterm-256color", "screen-256color", "konsole", "konsole-16color",
+                              "konsole-256color", "screen", "linux", "cygwin"})
+        if (strcmp(term, known) == 0) return true;
+    return false;
+}
+
+// One line at once. Standard error has no buffer, standard output that of the program.
+LOGDRIVE_GLOG_FN_ void write_console(const State &shared, int descriptor, int severity, const char *text, size_t length) {
+    const bool is_stderr = descriptor == STDERR_FILENO;
+    const bool wants_colour = is_stderr ? shared.colorlogtostderr.value : shared.colorlogtostdout.value;
+    ::logdrive::Out line;
+    if (wants_colour && severity != GLOG_INFO && is_colour_terminal(descriptor)) {
+        line.append(severity == GLOG_WARNING ? "\033[0;33m" : "\033[0;31m");
+        line.append(text, length);
+        line.append("\033[m");
+        text = line.data(), length = line.size();
+    }
+    if (is_stderr) write_to_stderr(text, length);
+    else fwrite(text, 1, length, stdout);
+}
+
+LOGDRIVE_GLOG_FN_ void echo(const State &shared, const char *file, int line, int severity, const char *text, size_t length,
+                            bool has_front) {
+    const int kept = errno;
+    const bool is_stderr = severity >= shared.stderr_from();
+    if (is_stderr || (shared.waits && shared.is_console())) {
+        ::logdrive::Out whole;
+        if (shared.log_prefix.value && !has_front && line != NO_PREFIX) put_front(shared, whole, file, line, severity);
+        const size_t room = ::logdrive::detail::RECORD_BYTES_MAX - whole.size() - 1;
+        whole.append(text, length < room ? length : room);
+        whole.append('\n');
+        write_console(shared, is_stderr ? STDERR_FILENO : STDOUT_FILENO, severity, whole.data(), whole.size());
+    }
+    if (severity >= shared.flush_from()) logdrive_flush();
+    errno = kept;
+}
+
 LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, const char *text, size_t length) {
     ::logdrive::Out whole;
     const State &shared = state();
-    if (LOGDRIVE_UNLIKELY(shared.has_prefix()) && line != NO_PREFIX) {
+    const bool has_front = shared.has_prefix() && line != NO_PREFIX;
+    if (LOGDRIVE_UNLIKELY(has_front)) {
         shared.prefixer(shared, whole, file, line, severity);
         whole.append(text, length);
         text = whole.data();
@@ -74,15 +129,16 @@ LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, c
         ::logdrive::detail::describe_shown(out, of, "{}", 2);
     };
     const logdrive_site *known = ::logdrive::detail::known(site, meta, describe);
-    if (known == nullptr || !logdrive_admit(known)) return;
+    const bool is_on = known != nullptr && logdrive_admit(known);
     using Text = ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>;
-    ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
+    if (is_on) ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
+    if (is_on || !logdrive_is_running()) echo(shared, file, line, severity, text, length, has_front);
 }
 
 LOGDRIVE_GLOG_FN_ void send_to_sinks(const char *file, int line, int severity, const LogMessageTime &time, const char *text,
                           size_t length) {
     State &shared = state();
-    Lock lock(shared.sinks_mutex);
+    SinkLock lock(shared.sinks_mutex);
     for (size_t i = shared.sinks.size(); i-- > 0;)
         shared.sinks[i]->send(severity, file, base_name(file), line, time, text, length);
     for (size_t i = shared.sinks.size(); i-- > 0;) shared.sinks[i]->WaitTillSent();
@@ -138,10 +194,9 @@ LOGDRIVE_GLOG_FN_ LogMessage::~LogMessage() { Flush(); }
 LOGDRIVE_GLOG_FN_ int64 LogMessage::num_messages(int severity) {
     const internal::State &state = internal::state();
     if (severity != GLOG_INFO) return state.counted(severity);
-    logdrive_stats_t stats = {};
-    logdrive_stats(&stats);
     const int64 others = state.counted(GLOG_WARNING) + state.counted(GLOG_ERROR) + state.counted(GLOG_FATAL);
-    return int64(stats.committed) > others ? int64(stats.committed) - others : 0;
+    const int64 all = state.committed_before + internal::committed() + __atomic_load_n(&state.unlogged, __ATOMIC_RELAXED);
+    return all > others ? all - others : 0;
 }
 
 LOGDRIVE_GLOG_FN_ void LogMessage::Flush() {
@@ -191,14 +246,18 @@ LOGDRIVE_GLOG_FN_ void LogMessage::SendToSinkAndLog() {
     to_sink();
     SendToLog();
 }
-LOGDRIVE_GLOG_FN_ void LogMessage::SendToSink() { to_sink(); }
+LOGDRIVE_GLOG_FN_ void LogMessage::SendToSink() {
+    to_sink();
+    internal::state().count_unlogged();
+}
 LOGDRIVE_GLOG_FN_ void LogMessage::WriteToStringAndLog() {
     if (message_ != nullptr) message_->assign(text(), length());
     SendToLog();
 }
 LOGDRIVE_GLOG_FN_ void LogMessage::SaveOrSendToLog() {
-    if (outvec_ != nullptr) outvec_->push_back(std::string(text(), length()));
-    else SendToLog();
+    if (outvec_ == nullptr) return SendToLog();
+    outvec_->push_back(std::string(text(), length()));
+    internal::state().count_unlogged();
 }
 
 LOGDRIVE_GLOG_FN_ void LogMessage::end() {

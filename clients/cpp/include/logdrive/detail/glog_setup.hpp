@@ -46,7 +46,9 @@ LOGDRIVE_GLOG_FN_ void watch_forks(State &shared) {
 }
 }  // namespace internal
 
-LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0) {
+}  // namespace logdrive_glog
+
+LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0) {
     const int kept = errno;
     internal::State &state = internal::state();
     if (state.adopt != nullptr) state.adopt();
@@ -61,7 +63,7 @@ LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0) {
     internal::changed(state);
     errno = kept;
 }
-LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback, void *prefix_callback_data) {
+LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback, void *prefix_callback_data) {
     internal::State &state = internal::state();
     state.prefix_data = prefix_callback_data;
     if (state.prefixer == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::put_prefix));
@@ -71,29 +73,32 @@ LOGDRIVE_GLOG_FN_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback
     InitGoogleLogging(argv0);
 }
 
-LOGDRIVE_GLOG_FN_ bool IsGoogleLoggingInitialized() { return internal::state().initialised; }
+LOGDRIVE_GLOG_API_ bool IsGoogleLoggingInitialized() { return internal::state().initialised; }
 
-LOGDRIVE_GLOG_FN_ void ShutdownGoogleLogging() {
+LOGDRIVE_GLOG_API_ void ShutdownGoogleLogging() {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     state.initialised = false;
     state.told_early = true;
-    if (state.running) logdrive_stop();
+    if (state.running) {
+        state.committed_before += internal::committed();
+        logdrive_stop();
+    }
     state.running = state.waiting = false;
     internal::changed(state);
 }
 
-LOGDRIVE_GLOG_FN_ void FlushLogFiles(LogSeverity) { logdrive_flush(); }
-LOGDRIVE_GLOG_FN_ void FlushLogFilesUnsafe(LogSeverity) { internal::rescue_log(internal::state().rescue); }
+LOGDRIVE_GLOG_API_ void FlushLogFiles(LogSeverity) { logdrive_flush(); }
+LOGDRIVE_GLOG_API_ void FlushLogFilesUnsafe(LogSeverity) { internal::rescue_log(internal::state().rescue); }
 
-LOGDRIVE_GLOG_FN_ void SetLogDestination(LogSeverity severity, const char *base_filename) {
+LOGDRIVE_GLOG_API_ void SetLogDestination(LogSeverity severity, const char *base_filename) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     state.base[severity] = base_filename;
     state.chosen[severity] = true;
     internal::changed(state);
 }
-LOGDRIVE_GLOG_FN_ void SetLogSymlink(LogSeverity severity, const char *symlink_basename) {
+LOGDRIVE_GLOG_API_ void SetLogSymlink(LogSeverity severity, const char *symlink_basename) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     state.symlink[severity] = symlink_basename;
@@ -103,18 +108,18 @@ LOGDRIVE_GLOG_FN_ void SetLogSymlink(LogSeverity severity, const char *symlink_b
         if (__atomic_load_n(&state.logged[above], __ATOMIC_RELAXED)) return;
     internal::changed(state);
 }
-LOGDRIVE_GLOG_FN_ void SetLogFilenameExtension(const char *filename_extension) {
+LOGDRIVE_GLOG_API_ void SetLogFilenameExtension(const char *filename_extension) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     state.extension = filename_extension;
     internal::changed(state);
 }
-LOGDRIVE_GLOG_FN_ void SetStderrLogging(LogSeverity min_severity) { FLAGS_stderrthreshold = min_severity; }
-LOGDRIVE_GLOG_FN_ void LogToStderr() {
+LOGDRIVE_GLOG_API_ void SetStderrLogging(LogSeverity min_severity) { FLAGS_stderrthreshold = min_severity; }
+LOGDRIVE_GLOG_API_ void LogToStderr() {
     FLAGS_logtostderr = true;
 }
 
-LOGDRIVE_GLOG_FN_ void AddLogSink(LogSink *destination) {
+LOGDRIVE_GLOG_API_ void AddLogSink(LogSink *destination) {
     internal::State &state = internal::state();
     {
         internal::Lock lock(state.sinks_mutex);
@@ -125,7 +130,7 @@ LOGDRIVE_GLOG_FN_ void AddLogSink(LogSink *destination) {
     }
     internal::changed(state);
 }
-LOGDRIVE_GLOG_FN_ void RemoveLogSink(LogSink *destination) {
+LOGDRIVE_GLOG_API_ void RemoveLogSink(LogSink *destination) {
     internal::State &state = internal::state();
     {
         internal::Lock lock(state.sinks_mutex);
@@ -136,29 +141,28 @@ LOGDRIVE_GLOG_FN_ void RemoveLogSink(LogSink *destination) {
     internal::changed(state);
 }
 
-LOGDRIVE_GLOG_FN_ const std::vector<std::string> &GetLoggingDirectories() {
+LOGDRIVE_GLOG_API_ const std::vector<std::string> &GetLoggingDirectories() {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     if (state.directories.empty()) state.directories.push_back(internal::directory(state));
     return state.directories;
 }
-LOGDRIVE_GLOG_FN_ void TestOnly_ClearLoggingDirectoriesList() { internal::state().directories.clear(); }
-LOGDRIVE_GLOG_FN_ void GetExistingTempDirectories(std::vector<std::string> *list) { *list = GetLoggingDirectories(); }
+LOGDRIVE_GLOG_API_ void TestOnly_ClearLoggingDirectoriesList() { internal::state().directories.clear(); }
+LOGDRIVE_GLOG_API_ void GetExistingTempDirectories(std::vector<std::string> *list) { *list = GetLoggingDirectories(); }
 
-LOGDRIVE_GLOG_FN_ void ReprintFatalMessage() {
+LOGDRIVE_GLOG_API_ void ReprintFatalMessage() {
     const internal::State &state = internal::state();
     if (state.fatal_message[0] == 0) return;
     internal::write_to_stderr(state.fatal_message, strlen(state.fatal_message));
     internal::write_to_stderr("\n", 1);
 }
 
-LOGDRIVE_GLOG_FN_ void EnableLogCleaner(unsigned int overdue_days) {
+LOGDRIVE_GLOG_API_ void EnableLogCleaner(unsigned int overdue_days) {
     internal::state().keep_days = overdue_days;
     internal::changed(internal::state());
 }
-LOGDRIVE_GLOG_FN_ void DisableLogCleaner() { EnableLogCleaner(0); }
+LOGDRIVE_GLOG_API_ void DisableLogCleaner() { EnableLogCleaner(0); }
 
-}  // namespace logdrive_glog
 }  // namespace google
 
 #endif

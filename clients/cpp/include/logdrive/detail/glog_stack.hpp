@@ -5,12 +5,18 @@
 
 #include <cxxabi.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <execinfo.h>
+#include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
@@ -30,21 +36,97 @@ LOGDRIVE_GLOG_FN_ void write_to_stderr(const char *text, size_t length) {
     }
 }
 
+// A name that its module does not export: from the table of symbols in the module's file, without memory of the heap and
+// without locks, for signal handlers. Empty where the file has been stripped.
+class SymbolFile {
+public:
+    explicit SymbolFile(const char *path) noexcept {
+        const int file = open(path, O_RDONLY | O_CLOEXEC);
+        struct stat found;
+        if (file < 0) return;
+        if (fstat(file, &found) == 0 && size_t(found.st_size) > sizeof(ElfW(Ehdr))) {
+            void *const all = mmap(nullptr, size_t(found.st_size), PROT_READ, MAP_PRIVATE, file, 0);
+            if (all != MAP_FAILED) bytes_ = static_cast<const char *>(all), size_ = size_t(found.st_size);
+        }
+        close(file);
+    }
+    ~SymbolFile() {
+        if (bytes_ != nullptr) munmap(const_cast<char *>(bytes_), size_);
+    }
+    SymbolFile(const SymbolFile &) = delete;
+    SymbolFile &operator=(const SymbolFile &) = delete;
+
+    // The function that has this address, counted from the start of the module.
+    const char *name_of(uintptr_t address) const noexcept {
+        const ElfW(Ehdr) *const head = part<ElfW(Ehdr)>(0, 1);
+        if (head == nullptr || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0) return nullptr;
+        const ElfW(Shdr) *const sections = part<ElfW(Shdr)>(head->e_shoff, head->e_shnum);
+        for (size_t i = 0; sections != nullptr && i < head->e_shnum; ++i)
+            if (sections[i].sh_type == SHT_SYMTAB && sections[i].sh_link < head->e_shnum)
+                return name_in(sections[i], sections[sections[i].sh_link], address);
+        return nullptr;
+    }
+
+private:
+    // So many items from here, if they lie in the file.
+    template <class T> const T *part(size_t at, size_t count) const noexcept {
+        const bool lies = bytes_ != nullptr && at <= size_ && at % alignof(T) == 0 && count <= (size_ - at) / sizeof(T);
+        return lies ? reinterpret_cast<const T *>(bytes_ + at) : nullptr;
+    }
+    const char *name_in(const ElfW(Shdr) &symbols, const ElfW(Shdr) &texts, uintptr_t address) const noexcept {
+        const size_t count = symbols.sh_size / sizeof(ElfW(Sym));
+        const ElfW(Sym) *const all = part<ElfW(Sym)>(symbols.sh_offset, count);
+        const char *const names = part<char>(texts.sh_offset, texts.sh_size);
+        if (all == nullptr || names == nullptr || texts.sh_size == 0 || names[texts.sh_size - 1] != 0) return nullptr;
+        for (size_t i = 0; i < count; ++i)
+            if ((all[i].st_info & 0xf) == STT_FUNC && address - all[i].st_value < all[i].st_size && all[i].st_name < texts.sh_size)
+                return names + all[i].st_name;
+        return nullptr;
+    }
+
+    const char *bytes_ = nullptr;
+    size_t size_ = 0;
+};
+
+LOGDRIVE_GLOG_FN_ bool is_fixed(const void *module) noexcept {
+    return static_cast<const ElfW(Ehdr) *>(module)->e_type == ET_EXEC;
+}
+
+// Puts a readable name.
+LOGDRIVE_GLOG_FN_ size_t put_readable(char *to, size_t room, const char *name) noexcept {
+    int status = 0;
+    char *const readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    const char *const shown = status == 0 && readable != nullptr ? readable : name;
+    const size_t length = strlen(shown) < room ? strlen(shown) : room;
+    memcpy(to, shown, length);
+    free(readable);
+    return length;
+}
+
 // `    @     0x55d0c0c8a1b2  main`
 LOGDRIVE_GLOG_FN_ void print_frame(const char *front, void *address, Writer writer) {
     Dl_info found;
     char line[1024];
-    const char *name = "(unknown)";
-    char *readable = nullptr;
+    const int length = snprintf(line, sizeof line, "%s@ %18p  ", front, address);
+    size_t used = length > 0 ? size_t(length) : 0;
     // The address that a call returns to may be the first of the next function.
-    if (dladdr(static_cast<char *>(address) - 1, &found) != 0 && found.dli_sname != nullptr) {
-        int status = 0;
-        readable = abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, &status);
-        name = status == 0 ? readable : found.dli_sname;
+    char *const within = static_cast<char *>(address) - 1;
+    const bool is_found = state().symbolize_stacktrace.value && dladdr(within, &found) != 0;
+    if (is_found && found.dli_sname != nullptr) {
+        used += put_readable(line + used, sizeof line - 1 - used, found.dli_sname);
+    } else if (is_found) {
+        // The program itself may lie elsewhere by now.
+        const bool is_program = getauxval(AT_PHDR) - reinterpret_cast<uintptr_t>(found.dli_fbase) < 4096;
+        const SymbolFile file(is_program ? "/proc/self/exe" : found.dli_fname);
+        // A program at a fixed place counts from 0.
+        const uintptr_t base = is_fixed(found.dli_fbase) ? 0 : reinterpret_cast<uintptr_t>(found.dli_fbase);
+        const char *const name = file.name_of(reinterpret_cast<uintptr_t>(within) - base);
+        used += put_readable(line + used, sizeof line - 1 - used, name != nullptr ? name : "(unknown)");
+    } else {
+        used += put_readable(line + used, sizeof line - 1 - used, "(unknown)");
     }
-    const int length = snprintf(line, sizeof line, "%s@ %18p  %s\n", front, address, name);
-    if (length > 0) writer(line, size_t(length) < sizeof line ? size_t(length) : sizeof line - 1);
-    free(readable);
+    line[used++] = '\n';
+    writer(line, used);
 }
 
 __attribute__((noinline)) LOGDRIVE_GLOG_FN_ void print_stack(int skip, Writer writer) {
@@ -129,7 +211,9 @@ LOGDRIVE_GLOG_FN_ void failure_handler(int number, siginfo_t *info, void *contex
 
 }  // namespace internal
 
-LOGDRIVE_GLOG_FN_ void InstallFailureSignalHandler() {
+}  // namespace logdrive_glog
+
+LOGDRIVE_GLOG_API_ void InstallFailureSignalHandler() {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     // Prepared now, because the first use allocates.
@@ -145,11 +229,12 @@ LOGDRIVE_GLOG_FN_ void InstallFailureSignalHandler() {
     state.failure_handler = true;
 }
 
-LOGDRIVE_GLOG_FN_ void InstallFailureWriter(void (*writer)(const char *data, size_t size)) {
+LOGDRIVE_GLOG_API_ void InstallFailureWriter(void (*writer)(const char *data, size_t size)) {
     internal::state().failure_writer = writer;
 }
-LOGDRIVE_GLOG_FN_ void InstallFailureFunction(logging_fail_func_t fail) { internal::state().fail = fail; }
+LOGDRIVE_GLOG_API_ void InstallFailureFunction(logging_fail_func_t fail) { internal::state().fail = fail; }
 
+inline namespace logdrive_glog {
 namespace glog_internal_namespace_ {
 LOGDRIVE_GLOG_FN_ bool IsFailureSignalHandlerInstalled() { return internal::state().failure_handler; }
 }  // namespace glog_internal_namespace_

@@ -18,6 +18,7 @@ namespace internal LOGDRIVE_HIDDEN {
 LOGDRIVE_GLOG_FN_ State::State() {
     make_locks();
     read_environment();
+    waits = logdrive_full == "block";
 }
 
 LOGDRIVE_GLOG_FN_ void State::make_locks() {
@@ -92,7 +93,7 @@ LOGDRIVE_GLOG_FN_ State *find_state() {
     };
     char name[48];
     // The number rises when what lies there changes.
-    snprintf(name, sizeof name, "google::logdrive_glog 3 %zu", sizeof(State));
+    snprintf(name, sizeof name, "google::logdrive_glog 4 %zu", sizeof(State));
     Area *area = static_cast<Area *>(logdrive_shared(name, sizeof(Area)));
     if (area == nullptr) abort();
     uint32_t expected = 0;
@@ -112,7 +113,9 @@ LOGDRIVE_GLOG_FN_ State &state_of_flags() { return state(); }
 // The word that all calls read, computed from the flags.
 LOGDRIVE_GLOG_FN_ void refresh_thinks(State &state) {
     const bool listened = state.has_sinks() || state.has_prefix();
-    const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened;
+    state.waits = state.logdrive_full == "block";
+    const bool echoes = state.waits && (state.is_console() || state.stderr_from() <= GLOG_INFO || state.flush_from() <= GLOG_INFO);
+    const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened || echoes;
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
     for (Module *module = state.modules; module != nullptr; module = module->next)
         __atomic_store_n(&module->thinks, uint32_t(thinks), __ATOMIC_RELAXED);
@@ -184,6 +187,12 @@ LOGDRIVE_GLOG_FN_ std::string file_header(const State &state) {
 
 constexpr const char *const LEVELS[NUM_SEVERITIES] = {"info", "warn", "error", "fatal"};
 
+// Records of the running log.
+LOGDRIVE_GLOG_FN_ int64 committed() {
+    logdrive_stats_t stats = {};
+    return logdrive_stats(&stats) == LOGDRIVE_OK ? int64(stats.committed) : 0;
+}
+
 // Options as a list of words, so that two of them can be compared.
 struct Settings {
     logdrive_options *options;
@@ -208,6 +217,7 @@ struct Settings {
     // Starts the logger of a state, or exchanges the one that runs. Errors go to standard error.
     void start(State &state) const {
         if (!refused.empty()) fprintf(stderr, "logdrive: cannot set %s\n", refused.c_str());
+        if (state.running) state.committed_before += committed();
         const int code = state.running ? logdrive_restart(options) : logdrive_start(options);
         if (code != LOGDRIVE_OK && code != LOGDRIVE_ERROR_RUNNING)
             fprintf(stderr, "logdrive: cannot start logging: %s\n", logdrive_last_error());
@@ -266,6 +276,7 @@ LOGDRIVE_GLOG_FN_ void fill(Settings &settings, State &state) {
     if (!state.logdrive_run_dir.empty()) settings.set("run_dir", state.logdrive_run_dir);
     if (!state.logdrive_ring_bytes.empty()) settings.set("ring_bytes", state.logdrive_ring_bytes);
     settings.set("note_signals", "no");
+    settings.set("terminal", "no");
     // A prefix of the program's own is a part of the message.
     const bool has_prefix = state.log_prefix.value && state.prefix == nullptr;
     std::string layout = has_prefix ? "glog-raw" : "pattern {raw_message}";
@@ -273,14 +284,17 @@ LOGDRIVE_GLOG_FN_ void fill(Settings &settings, State &state) {
         layout = "pattern {level:1}{time:%m%d %H:%M:%S.%6f} {thread_id:>5} {file}:{line}] {raw_message}";
     if (!state.log_utc_time.value) layout.insert(0, "local ");
     const int to_stderr = state.stderrthreshold.value;
-    if (!state.initialised || state.logtostderr.value) {
+    if (state.logdrive_full == "block" && state.is_console()) {
+        // The calls write it. The records are for tools that watch the program.
+        settings.sink("discard");
+    } else if (!state.initialised || state.logtostderr.value) {
         add_console(settings, "stderr", "info", layout);
     } else if (state.logtostdout.value) {
         add_console(settings, "stdout", "info", layout);
     } else {
         add_files(settings, state, layout);
         const int from = state.alsologtostderr.value ? 0 : to_stderr < 0 ? 0 : to_stderr;
-        if (from < NUM_SEVERITIES) add_console(settings, "stderr", LEVELS[from], layout);
+        if (from < NUM_SEVERITIES && state.logdrive_full != "block") add_console(settings, "stderr", LEVELS[from], layout);
     }
 }
 
@@ -302,10 +316,9 @@ LOGDRIVE_GLOG_FN_ void start_early(State &state) {
     if (!state.logdrive_run_dir.empty()) settings.set("run_dir", state.logdrive_run_dir);
     if (!state.logdrive_ring_bytes.empty()) settings.set("ring_bytes", state.logdrive_ring_bytes);
     settings.set("note_signals", "no");
-    settings.sink("stderr");
-    settings.with("layout", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
-    settings.with("flush_every", "10ms");
-    settings.with("flush_level", "warn");
+    settings.set("terminal", "no");
+    if (state.logdrive_full == "block") settings.sink("discard");
+    else add_console(settings, "stderr", "info", state.log_utc_time.value ? "glog-raw" : "local glog-raw");
     settings.start(state);
 }
 
@@ -349,7 +362,7 @@ LOGDRIVE_GLOG_FN_ bool matches(const char *pattern, const char *pattern_end, con
 }
 
 // The first pattern that fits.
-LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, const std::string &name) {
+LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, std::string_view name) {
     for (const VModule &module : state.vmodules) {
         const char *pattern = module.pattern.c_str();
         if (matches(pattern, pattern + module.pattern.size(), name.data(), name.data() + name.size())) return &module;
@@ -357,24 +370,22 @@ LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, const std::strin
     return nullptr;
 }
 
-// The level of the first pattern that fits, else FLAGS_v.
-LOGDRIVE_GLOG_FN_ const int32 *level_of(const State &state, const std::string &name) {
-    const VModule *named = pattern_of(state, name);
-    return named != nullptr ? named->level : &state.v.value;
-}
-
 // A file's statements go by its name without directory and ending.
-LOGDRIVE_GLOG_FN_ std::string module_of(const char *file) {
+LOGDRIVE_GLOG_FN_ std::string_view module_of(const char *file) {
     const char *slash = strrchr(file, '/');
     const char *begin = slash == nullptr ? file : slash + 1;
     const char *dot = strchr(begin, '.');
     const char *end = dot == nullptr ? begin + strlen(begin) : dot;
     if (end - begin > 4 && memcmp(end - 4, "-inl", 4) == 0) end -= 4;
-    return std::string(begin, end);
+    return std::string_view(begin, size_t(end - begin));
 }
 
 LOGDRIVE_GLOG_FN_ void refresh_level(State &state, VSite &site) {
-    __atomic_store_n(&site.level, *level_of(state, module_of(site.file)), __ATOMIC_RELAXED);
+    if (site.of_pattern == nullptr) {
+        const VModule *named = pattern_of(state, module_of(site.file));
+        if (named != nullptr) site.of_pattern = named->level;
+    }
+    __atomic_store_n(&site.level, site.of_pattern != nullptr ? *site.of_pattern : state.v.value, __ATOMIC_RELAXED);
 }
 
 LOGDRIVE_GLOG_FN_ void refresh_levels(State &state) {
@@ -398,6 +409,8 @@ LOGDRIVE_GLOG_FN_ void read_vmodule(State &state) {
     // Levels added by SetVLOGLevel stay behind.
     fresh.insert(fresh.end(), state.vmodules.begin(), state.vmodules.end());
     state.vmodules.swap(fresh);
+    for (VSites *module = state.vsites; module != nullptr; module = module->next)
+        for (VSite *site = module->first; site != nullptr; site = site->next) site->of_pattern = nullptr;
     refresh_levels(state);
 }
 
@@ -433,24 +446,29 @@ LOGDRIVE_GLOG_FN_ bool VSite::find(const char *in_file, int verbose) {
 
 }  // namespace internal
 
-LOGDRIVE_GLOG_FN_ int SetVLOGLevel(const char *module_pattern, int log_level) {
+}  // namespace logdrive_glog
+
+LOGDRIVE_GLOG_API_ int SetVLOGLevel(const char *module_pattern, int log_level) {
     internal::State &state = internal::state();
     internal::Lock lock(state.mutex);
     internal::read_vmodule(state);
     int before = state.v.value;
     bool is_known = false;
-    for (internal::VModule &module : state.vmodules)
-        if (module.pattern == module_pattern) {
-            if (!is_known) before = *module.level;
-            is_known = true;
-            __atomic_store_n(module.level, log_level, __ATOMIC_RELAXED);
-        }
-    if (!is_known) state.vmodules.push_back({module_pattern, new int32(log_level)});
+    const char *const end = module_pattern + strlen(module_pattern);
+    for (internal::VModule &module : state.vmodules) {
+        const char *const pattern = module.pattern.c_str();
+        const bool is_same = module.pattern == module_pattern;
+        // As with glog, what another pattern names already has that one's level.
+        if (!is_same && (is_known || !internal::matches(pattern, pattern + module.pattern.size(), module_pattern, end))) continue;
+        if (!is_known) before = *module.level;
+        is_known = true;
+        if (is_same) __atomic_store_n(module.level, log_level, __ATOMIC_RELAXED);
+    }
+    if (!is_known) state.vmodules.insert(state.vmodules.begin(), {module_pattern, new int32(log_level)});
     internal::refresh_levels(state);
     return before;
 }
 
-}  // namespace logdrive_glog
 }  // namespace google
 
 #endif

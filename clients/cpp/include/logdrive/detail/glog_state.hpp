@@ -9,6 +9,7 @@
 #include <iosfwd>
 #include <pthread.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // With LOGDRIVE_GLOG_LIBRARY, what is not in the way of a call is compiled once, in the library logdrive_glog, and each file
@@ -18,6 +19,9 @@
 #else
 #define LOGDRIVE_GLOG_FN_ inline
 #endif
+
+// Names that programs declare by themselves lie in namespace google itself. Hidden, so that none is one of a real libglog's.
+#define LOGDRIVE_GLOG_API_ __attribute__((visibility("hidden"))) LOGDRIVE_GLOG_FN_
 
 #ifndef GLOG_EXPORT
 #define GLOG_EXPORT
@@ -34,6 +38,7 @@
 
 // An inline namespace of its own: none of the names is one of the real libglog's, so that both can be in one process.
 namespace google {
+class LogSink;
 inline namespace logdrive_glog {
 
 typedef int32_t int32;
@@ -54,7 +59,6 @@ const int INFO = GLOG_INFO, WARNING = GLOG_WARNING, ERROR = GLOG_ERROR, FATAL = 
 constexpr const char *const LogSeverityNames[NUM_SEVERITIES] = {"INFO", "WARNING", "ERROR", "FATAL"};
 inline const char *GetLogSeverityName(LogSeverity severity) { return LogSeverityNames[severity]; }
 
-class LogSink;
 struct LogMessageInfo;
 typedef void (*CustomPrefixCallback)(std::ostream &s, const LogMessageInfo &l, void *data);
 
@@ -72,8 +76,9 @@ LOGDRIVE_GLOG_FN_ std::string directory(const State &state);
 LOGDRIVE_GLOG_FN_ void start_now(State &state);
 __attribute__((cold)) LOGDRIVE_GLOG_FN_ void start_if_needed(State &state);
 struct VModule;
-LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, const std::string &name);
-LOGDRIVE_GLOG_FN_ std::string module_of(const char *file);
+LOGDRIVE_GLOG_FN_ const VModule *pattern_of(const State &state, std::string_view name);
+LOGDRIVE_GLOG_FN_ std::string_view module_of(const char *file);
+LOGDRIVE_GLOG_FN_ int64 committed();
 inline State &state();
 
 // A flag with a callback when it is set, so that what depends on it is recomputed.
@@ -111,6 +116,8 @@ inline constexpr int32 NOT_KNOWN_YET = 0x7fffffff;
 struct VSite {
     int32 level = NOT_KNOWN_YET;
     const char *file = nullptr;
+    // Level of the pattern that was the first to name its file; it stays with that.
+    const int32 *of_pattern = nullptr;
     VSite *next = nullptr;
 
     LOGDRIVE_ALWAYS bool is_on(const char *in_file, int verbose) {
@@ -142,12 +149,29 @@ struct Module {
 };
 inline Module this_module;
 
+// Signals of the thread wait, so that no handler that logs finds the state half changed.
 class Lock {
 public:
-    explicit Lock(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
-    ~Lock() { pthread_mutex_unlock(&mutex_); }
+    explicit Lock(pthread_mutex_t &mutex) : held_(logdrive_hold_signals()), mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+    ~Lock() {
+        pthread_mutex_unlock(&mutex_);
+        logdrive_release_signals(held_);
+    }
     Lock(const Lock &) = delete;
     Lock &operator=(const Lock &) = delete;
+
+private:
+    uint64_t held_;
+    pthread_mutex_t &mutex_;
+};
+
+// The same while sinks of the program take a message, which may last: a handler that logs meanwhile gives them its own.
+class SinkLock {
+public:
+    explicit SinkLock(pthread_mutex_t &mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+    ~SinkLock() { pthread_mutex_unlock(&mutex_); }
+    SinkLock(const SinkLock &) = delete;
+    SinkLock &operator=(const SinkLock &) = delete;
 
 private:
     pthread_mutex_t &mutex_;
@@ -165,7 +189,7 @@ struct State {
     Flag<int32> stderrthreshold{GLOG_ERROR}, logbuflevel{0}, logbufsecs{30}, logfile_mode{0664};
     Flag<uint32> max_log_size{1800};
     StringFlag log_dir, log_link, vmodule, log_backtrace_at;
-    StringFlag logdrive_full{"wait"}, logdrive_run_dir, logdrive_ring_bytes;
+    StringFlag logdrive_full{"block"}, logdrive_run_dir, logdrive_ring_bytes;
 
     pthread_mutex_t mutex;
     pthread_mutex_t sinks_mutex;
@@ -201,6 +225,8 @@ struct State {
     void *prefix_data = nullptr;
     void (*prefixer)(const State &, ::logdrive::Out &out, const char *file, int line, int severity) = nullptr;
     int64 messages[NUM_SEVERITIES] = {};
+    // Messages that were no records, such as those for strings; and records of logs before the running one.
+    int64 unlogged = 0, committed_before = 0;
     // True once a statement of this severity was reached, so that files may be open.
     bool logged[NUM_SEVERITIES] = {};
     logging_fail_func_t fail = nullptr;
@@ -208,6 +234,8 @@ struct State {
     bool failure_handler = false;
     unsigned keep_days = 0;
     bool told_early = false;
+    // True if `logdrive_full` is "block": a call waits where one of glog's does, also for standard error and urgent lines.
+    bool waits = true;
     int rescue = -1;
     char fatal_message[256] = {};
 
@@ -215,7 +243,17 @@ struct State {
     bool has_prefix() const { return __atomic_load_n(&prefix, __ATOMIC_ACQUIRE) != nullptr && log_prefix.value; }
     int32 least_severity() const { return __atomic_load_n(&minloglevel.value, __ATOMIC_RELAXED); }
     void count(int severity) { __atomic_fetch_add(&messages[severity], 1, __ATOMIC_RELAXED); }
+    void count_unlogged() { __atomic_fetch_add(&unlogged, 1, __ATOMIC_RELAXED); }
     int64 counted(int severity) const { return __atomic_load_n(&messages[severity], __ATOMIC_RELAXED); }
+    // Severities from which a call writes its line to standard error itself, and from which it waits until the files have it.
+    int stderr_from() const {
+        if (!waits) return NUM_SEVERITIES;
+        if (is_console()) return logtostdout.value ? stderrthreshold.value : 0;
+        return alsologtostderr.value ? 0 : stderrthreshold.value;
+    }
+    int flush_from() const { return waits && !is_console() ? logbuflevel.value + 1 : int(NUM_SEVERITIES); }
+    // True if nothing goes to files.
+    bool is_console() const { return !initialised || logtostderr.value || logtostdout.value; }
     void note_logged(int severity) { __atomic_store_n(&logged[severity], true, __ATOMIC_RELAXED); }
 
     State();
@@ -233,10 +271,10 @@ inline State &state() {
 LOGDRIVE_GLOG_FN_ State &state_of_flags() __attribute__((const));
 
 }  // namespace internal
-
-LOGDRIVE_GLOG_FN_ int SetVLOGLevel(const char *module_pattern, int log_level);
-
 }  // namespace logdrive_glog
+
+LOGDRIVE_GLOG_API_ int SetVLOGLevel(const char *module_pattern, int log_level);
+
 }  // namespace google
 
 // The flags. Programs set them; with gflags, LOGDRIVE_GLOG_DEFINE_GFLAGS() makes them options of the command line.

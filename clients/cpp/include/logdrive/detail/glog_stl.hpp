@@ -2,6 +2,13 @@
 #ifndef LOGDRIVE_DETAIL_GLOG_STL_HPP
 #define LOGDRIVE_DETAIL_GLOG_STL_HPP
 
+#if defined(GLOG_STL_LOGGING_FOR_EXT_HASH)
+#include <ext/hash_map>
+#include <ext/hash_set>
+#endif
+#if defined(GLOG_STL_LOGGING_FOR_EXT_SLIST)
+#include <ext/slist>
+#endif
 #include <deque>
 #include <list>
 #include <map>
@@ -38,6 +45,25 @@ LOGDRIVE_GLOG_SHOW_(unordered_multiset)
 LOGDRIVE_GLOG_SHOW_(unordered_map)
 LOGDRIVE_GLOG_SHOW_(unordered_multimap)
 #undef LOGDRIVE_GLOG_SHOW_
+
+// As with glog, where a program asks for it.
+#if defined(GLOG_STL_LOGGING_FOR_EXT_HASH) || defined(GLOG_STL_LOGGING_FOR_EXT_SLIST)
+#define LOGDRIVE_GLOG_SHOW_(container)                                                                                \
+    template <class... T> inline std::ostream &operator<<(std::ostream &out, const __gnu_cxx::container<T...> &all) { \
+        ::google::logdrive_glog::PrintSequence(out, all.begin(), all.end());                                          \
+        return out;                                                                                                   \
+    }
+#if defined(GLOG_STL_LOGGING_FOR_EXT_HASH)
+LOGDRIVE_GLOG_SHOW_(hash_set)
+LOGDRIVE_GLOG_SHOW_(hash_multiset)
+LOGDRIVE_GLOG_SHOW_(hash_map)
+LOGDRIVE_GLOG_SHOW_(hash_multimap)
+#endif
+#if defined(GLOG_STL_LOGGING_FOR_EXT_SLIST)
+LOGDRIVE_GLOG_SHOW_(slist)
+#endif
+#undef LOGDRIVE_GLOG_SHOW_
+#endif
 
 template <class First, class Second>
 inline std::ostream &operator<<(std::ostream &out, const std::pair<First, Second> &pair) {

@@ -1,21 +1,28 @@
-// LOG(INFO) << a << b: each value is stored on the stack as the record will have it; the statement's end copies all of them
-// into the ring. Constant text is no value: it goes into the callsite's message, once. What only a stream can show (types
-// with an operator<<, manipulators) makes the rest of the statement a stream, whose text is the record's last value.
+// LOG(INFO) << a << b: each value is stored in an object of the thread as the record will have it; the statement's end copies
+// all of them into the ring. Constant text is no value: it goes into the callsite's message, once. What only a stream can show
+// (types with an operator<<, manipulators) makes the rest of the statement text, which is the record's last value.
+//
+// The object is a std::ostream for overload resolution: operators of the program are chosen as for any stream. Only for some
+// types of the language and strings there is a better operator, a template that takes no conversions.
 //
 // A statement is identified by its shape: the kinds of its values, three bits each behind a bit that is 1, and the addresses of
 // its constant texts. Where a statement has another shape than at its first call (an exception cut it short, or the
 // compiler knows more of a text in one copy of an inline function than in another), it is another callsite. That a text
 // is constant is looked at once, when the callsite is made.
-//
-// All that a statement has is in one object on the stack, and a << is a handful of instructions without a template: it is
-// what the compiler sees most often.
 #include <logdrive/glog.h>
 #ifndef LOGDRIVE_DETAIL_GLOG_STREAM_HPP
 #define LOGDRIVE_DETAIL_GLOG_STREAM_HPP
 
 #include <logdrive/detail/glog_message.hpp>
+#include <ostream>
 #include <string_view>
-#include <type_traits>
+
+// A handful of instructions each, which the compiler sees often. Without optimisation calls are smaller.
+#if defined(__OPTIMIZE__)
+#define LOGDRIVE_GLOG_INLINE_ LOGDRIVE_ALWAYS
+#else
+#define LOGDRIVE_GLOG_INLINE_ inline
+#endif
 
 namespace google {
 inline namespace logdrive_glog {
@@ -69,34 +76,31 @@ struct alignas(64) StreamSite {
     Variant *others;
 };
 
-template <class T> struct IsString : std::false_type {};
-template <class A> struct IsString<std::basic_string<char, std::char_traits<char>, A>> : std::true_type {};
-template <> struct IsString<std::basic_string_view<char>> : std::true_type {};
-
-template <class T>
-struct IsOneChar : std::integral_constant<bool, std::is_same<T, char>::value || std::is_same<T, signed char>::value ||
-                                                    std::is_same<T, unsigned char>::value> {};
-template <class T>
-struct IsCharPointer
-    : std::integral_constant<bool, std::is_pointer<std::decay_t<T>>::value &&
-                                       IsOneChar<std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>>::value> {};
-template <class T>
-struct IsDataPointer
-    : std::integral_constant<bool, std::is_pointer<std::decay_t<T>>::value && !IsCharPointer<T>::value &&
-                                       !std::is_function<std::remove_pointer_t<std::decay_t<T>>>::value &&
-                                       !std::is_volatile<std::remove_pointer_t<std::decay_t<T>>>::value> {};
-
-// Rarely used state.
-struct Rare {
-    // Text behind the last value; that of the stream, where there is one.
-    ::logdrive::Out own;
-    ::logdrive::Out *tail = nullptr;
-    std::ostream *stream = nullptr;
-    // The message cannot stand in a callsite: its constant end has a line break that is not the message's.
-    bool is_rendered = false;
-
-    ~Rare() { delete stream; }
+// Types whose values are stored as they are. All others, and operators of the program, find std::ostream.
+template <class T> struct Kept {};
+template <class Value, Item ITEM> struct KeptAs {
+    using Stored = Value;
+    static constexpr Item item = ITEM;
 };
+template <> struct Kept<bool> : KeptAs<uint32_t, item_uint32> {};
+template <> struct Kept<short> : KeptAs<int32_t, item_int32> {};
+template <> struct Kept<unsigned short> : KeptAs<uint32_t, item_uint32> {};
+template <> struct Kept<int> : KeptAs<int32_t, item_int32> {};
+template <> struct Kept<unsigned> : KeptAs<uint32_t, item_uint32> {};
+template <> struct Kept<long> : KeptAs<int64_t, item_int64> {};
+template <> struct Kept<unsigned long> : KeptAs<uint64_t, item_uint64> {};
+template <> struct Kept<long long> : KeptAs<int64_t, item_int64> {};
+template <> struct Kept<unsigned long long> : KeptAs<uint64_t, item_uint64> {};
+// As a stream does.
+template <> struct Kept<float> : KeptAs<double, item_real> {};
+template <> struct Kept<double> : KeptAs<double, item_real> {};
+// Texts and addresses are texts.
+template <> struct Kept<char> : KeptAs<char, item_text> {};
+template <> struct Kept<char *> : KeptAs<const char *, item_text> {};
+template <> struct Kept<const char *> : KeptAs<const char *, item_text> {};
+template <> struct Kept<void *> : KeptAs<const void *, item_text> {};
+template <> struct Kept<const void *> : KeptAs<const void *, item_text> {};
+template <> struct Kept<std::string_view> : KeptAs<std::string_view, item_text> {};
 
 // Texts of one character, whose addresses are as constant as those of literals.
 struct Characters {
@@ -109,135 +113,207 @@ constexpr Characters make_characters() {
 }
 inline constexpr Characters CHARACTERS = make_characters();
 
-// The temporary that LOG(...) creates in front of its stream(). It lives until the end of the statement and holds the
-// captured values. Values put into it through a reference are streamed.
-class Stream {
+class Stream;
+
+// Buffer of a Stream: text that comes through std::ostream.
+class StreamBuffer final : public std::streambuf {
 public:
-    LOGDRIVE_ALWAYS explicit Stream(StreamSite *site, int64 counter = 0) noexcept : site_(site), counter_(counter) {}
-    LOGDRIVE_ALWAYS ~Stream() { finish(); }
+    explicit StreamBuffer(Stream &stream) noexcept : stream_(stream) {}
+
+protected:
+    int_type overflow(int_type one) override;
+    std::streamsize xsputn(const char *text, std::streamsize length) override;
+    void imbue(const std::locale &) override;
+
+private:
+    Stream &stream_;
+};
+
+// The stream of `LOG(...)`: a std::ostream whose << of common types stores values. An object is a thread's, for one statement after
+// the other; a statement in an operand of another, or in a signal handler, has the next.
+class Stream final : public std::ostream {
+public:
+    Stream() noexcept;
+    ~Stream() override;
     Stream(const Stream &) = delete;
     Stream &operator=(const Stream &) = delete;
-    LOGDRIVE_ALWAYS Stream &&stream() noexcept { return static_cast<Stream &&>(*this); }
 
-#define LOGDRIVE_GLOG_NUMBER_(type, item, stored)                  \
-    LOGDRIVE_ALWAYS Stream &&operator<<(type value) && noexcept {  \
-        const stored kept = static_cast<stored>(value);            \
-        if (LOGDRIVE_UNLIKELY(is_full())) return full(item, kept); \
-        shape_ = shape_ << ITEM_BITS | (item);                     \
-        __builtin_memcpy(near_ + used_, &kept, sizeof kept);       \
-        used_ += sizeof kept;                                      \
-        return static_cast<Stream &&>(*this);                      \
+    // An idle one of this thread.
+    LOGDRIVE_GLOG_INLINE_ static Stream &take(StreamSite *site, int64 counter) noexcept {
+        Stream *stream = __atomic_load_n(&idle(), __ATOMIC_RELAXED);
+        if (LOGDRIVE_UNLIKELY(stream == nullptr)) stream = make_idle();
+        __atomic_store_n(&idle(), stream->next_, __ATOMIC_RELAXED);
+        // A handler that interrupts this before has given it back.
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        stream->site_ = site;
+        stream->bits_ = 0;
+        stream->shape_ = EMPTY;
+        stream->used_ = 0;
+        stream->constants_ = 0;
+        stream->literals_ = 0;
+        stream->counter_ = counter;
+        if (!__builtin_constant_p(counter) || counter != 0) stream->note_counter();
+        return *stream;
     }
-    LOGDRIVE_GLOG_NUMBER_(bool, item_uint32, uint32_t)
-    LOGDRIVE_GLOG_NUMBER_(short, item_int32, int32_t)
-    LOGDRIVE_GLOG_NUMBER_(unsigned short, item_uint32, uint32_t)
-    LOGDRIVE_GLOG_NUMBER_(int, item_int32, int32_t)
-    LOGDRIVE_GLOG_NUMBER_(unsigned, item_uint32, uint32_t)
-    LOGDRIVE_GLOG_NUMBER_(long, item_int64, int64_t)
-    LOGDRIVE_GLOG_NUMBER_(unsigned long, item_uint64, uint64_t)
-    LOGDRIVE_GLOG_NUMBER_(long long, item_int64, int64_t)
-    LOGDRIVE_GLOG_NUMBER_(unsigned long long, item_uint64, uint64_t)
-    // As a stream does.
-    LOGDRIVE_GLOG_NUMBER_(float, item_real, double)
-    LOGDRIVE_GLOG_NUMBER_(double, item_real, double)
-#undef LOGDRIVE_GLOG_NUMBER_
-    LOGDRIVE_ALWAYS Stream &&operator<<(const PRIVATE_Counter &) && noexcept {
-        return static_cast<Stream &&>(*this) << counter_;
+    // Makes the record, and the stream idle.
+    void finish() noexcept;
+
+    template <class Kept> LOGDRIVE_GLOG_INLINE_ Stream &number(typename Kept::Stored value) noexcept {
+        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(value);
+        shape_ = shape_ << ITEM_BITS | Kept::item;
+        __builtin_memcpy(near_ + used_, &value, sizeof value);
+        used_ += sizeof value;
+        return *this;
     }
-    // A character is a byte of text, whatever it is part of.
-    LOGDRIVE_ALWAYS Stream &&operator<<(char value) && noexcept {
+    LOGDRIVE_GLOG_INLINE_ Stream &text(char value) noexcept {
         if (__builtin_constant_p(value) && value != 0) return literal(CHARACTERS.texts[static_cast<unsigned char>(value)]);
-        return character(value);
+        return text(&value, 1);
     }
-    LOGDRIVE_ALWAYS Stream &&operator<<(signed char value) && noexcept { return static_cast<Stream &&>(*this) << char(value); }
-    LOGDRIVE_ALWAYS Stream &&operator<<(unsigned char value) && noexcept { return static_cast<Stream &&>(*this) << char(value); }
-#if defined(__clang__)
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wgcc-compat"
-    // The compiler chooses it for what is a literal in the source.
-    LOGDRIVE_ALWAYS Stream &&operator<<(const char *text) &&
-        noexcept __attribute__((enable_if(__builtin_constant_p(text), "a literal"))) {
-        return literal(text);
-    }
-#pragma clang diagnostic pop
-#endif
-    LOGDRIVE_ALWAYS Stream &&operator<<(const char *text) && noexcept {
-#if !defined(__clang__)
+    LOGDRIVE_GLOG_INLINE_ Stream &text(const char *text) noexcept {
+#if !defined(__clang__) && defined(__OPTIMIZE__)
         if (__builtin_constant_p(__builtin_strlen(text))) return literal(text);
 #endif
         return pointed(text);
     }
-    LOGDRIVE_ALWAYS Stream &&operator<<(const std::string &value) && noexcept { return text(value.data(), value.size()); }
-    LOGDRIVE_ALWAYS Stream &&operator<<(std::string_view value) && noexcept { return text(value.data(), value.size()); }
-    // Arrays and pointers that may change, other pointers, strings of another kind; all else is shown by a stream.
-    template <class T> LOGDRIVE_ALWAYS decltype(auto) operator<<(const T &value) && {
-        if constexpr (IsCharPointer<T>::value) {
-            const auto *pointer = value;
-            return pointed(reinterpret_cast<const char *>(pointer));
-        } else if constexpr (IsString<T>::value) return text(value.data(), value.size());
-        else if constexpr (IsDataPointer<T>::value) return address(value);
-        else return opened() << value;
+    LOGDRIVE_GLOG_INLINE_ Stream &text(std::string_view value) noexcept { return text(value.data(), value.size()); }
+    LOGDRIVE_GLOG_INLINE_ Stream &text(const char *text, size_t length) noexcept {
+        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(std::string_view(text, length));
+        put_text(text, length);
+        return *this;
     }
-    std::ostream &operator<<(std::ostream &(*manipulator)(std::ostream &)) { return opened() << manipulator; }
-    std::ostream &operator<<(std::ios_base &(*manipulator)(std::ios_base &)) { return opened() << manipulator; }
-    std::ostream &operator<<(std::ios &(*manipulator)(std::ios &)) { return opened() << manipulator; }
-    // Of an lvalue, such as a reference that was bound to it: all is a stream.
-    template <class T> std::ostream &operator<<(const T &value) & { return opened() << value; }
-    operator std::ostream &() { return opened(); }
+    // An address, in the way of streams.
+    Stream &text(const void *address) noexcept;
+    LOGDRIVE_GLOG_INLINE_ Stream &literal(const char *text) noexcept {
+        if (*text == 0) return *this;
+        if (LOGDRIVE_UNLIKELY(is_full())) return this->text(text, __builtin_strlen(text));
+        shape_ = shape_ << ITEM_BITS | item_literal;
+        // Not two addresses in one vector register.
+        __asm__("" : "+r"(text));
+        literals_ = literals_ * 3 + reinterpret_cast<uintptr_t>(text);
+        texts_[constants_++] = text;
+        return *this;
+    }
+    LOGDRIVE_GLOG_INLINE_ Stream &counter() noexcept { return number<Kept<long>>(counter_); }
+
+    // From here on all is text that std::ostream makes.
+    __attribute__((cold)) std::ostream &opened() noexcept;
+    void put(const char *text, size_t length) noexcept;
+    void note_locale() noexcept;
+    // State that changes how values are shown.
+    using std::ostream::fill;
+    using std::ostream::flags;
+    using std::ostream::precision;
+    using std::ostream::put;
+    using std::ostream::width;
+    char fill(char one) { return opened().fill(one); }
+    std::ios_base::fmtflags flags(std::ios_base::fmtflags all) { return opened().flags(all); }
+    std::streamsize precision(std::streamsize digits) { return opened().precision(digits); }
+    std::streamsize width(std::streamsize characters) { return opened().width(characters); }
+    std::ios_base::fmtflags setf(std::ios_base::fmtflags some) { return opened().setf(some); }
+    std::ios_base::fmtflags setf(std::ios_base::fmtflags some, std::ios_base::fmtflags of) { return opened().setf(some, of); }
+    void unsetf(std::ios_base::fmtflags some) { opened().unsetf(some); }
+    std::ios &copyfmt(const std::ios &from) { return opened().copyfmt(from); }
 
 private:
-    LOGDRIVE_ALWAYS bool is_full() const noexcept { return shape_ >> (ITEM_BITS * ITEMS_MAX) != 0; }
+    // The record has other text than the callsite; a text has memory of its own; std::ostream was used; so was a locale.
+    enum : uint32_t { RENDERED = 1, FAR_TEXT = 2, OPENED = 4, COUNTED = 8, IMBUED = 16 };
+    // Of a shape: full before its time.
+    static constexpr uint64_t CLOSED = uint64_t(1) << 63;
 
-    // Values behind the last that a record has room for, in the way of streams.
-    __attribute__((cold)) Stream &&full(Item, double value) noexcept;
-    __attribute__((cold)) Stream &&full(Item item, int64_t value) noexcept;
-    __attribute__((cold)) Stream &&full(const char *text, size_t length) noexcept;
-    LOGDRIVE_ALWAYS Stream &&full(Item item, int32_t value) noexcept { return full(item, int64_t(value)); }
-    LOGDRIVE_ALWAYS Stream &&full(Item item, uint32_t value) noexcept { return full(item, int64_t(value)); }
-    LOGDRIVE_ALWAYS Stream &&full(Item item, uint64_t value) noexcept { return full(item, int64_t(value)); }
-    LOGDRIVE_ALWAYS Stream &&literal(const char *text) noexcept {
-        if (*text == 0) return static_cast<Stream &&>(*this);
-        if (LOGDRIVE_UNLIKELY(is_full())) return full(text, strlen(text));
-        shape_ = shape_ << ITEM_BITS | item_literal;
-        texts_[constants_++] = text;
-        return static_cast<Stream &&>(*this);
+    LOGDRIVE_ALWAYS static Stream *&idle() noexcept {
+        static thread_local Stream *first __attribute__((tls_model("initial-exec"))) = nullptr;
+        return first;
     }
-    // Without memory a long text becomes empty.
-    Stream &&text(const char *text, size_t length) noexcept;
-    Stream &&pointed(const char *text) noexcept;
-    Stream &&character(char value) noexcept;
-    // An address, in the way of streams.
-    __attribute__((cold)) Stream &&address(const void *address) noexcept;
-    // A stream behind what there is.
-    __attribute__((cold)) std::ostream &opened();
-    void finish();
+    __attribute__((cold)) static Stream *make_idle() noexcept;
+    static void end_thread(void *chunks) noexcept;
+    LOGDRIVE_ALWAYS bool is_full() const noexcept { return shape_ >> (ITEM_BITS * ITEMS_MAX) != 0; }
+    // In the way of streams.
+    template <class Value> __attribute__((cold, noinline)) Stream &streamed(Value value) noexcept {
+        opened() << value;
+        return *this;
+    }
+    __attribute__((cold)) void note_counter() noexcept;
+    Stream &pointed(const char *text) noexcept;
 
+    // Without memory a long text becomes empty.
     void put_text(const char *text, size_t length) noexcept;
     bool put_far(const char *text, uint32_t length) noexcept;
-    ::logdrive::Out *tail() noexcept;
-    uint64_t literals() const noexcept;
     template <class Use> void each(const Use &use) noexcept;
     void trim() noexcept;
-    Rare *rare() noexcept;
-    void finish_slowly();
-    void end_stream() noexcept;
+    bool is_pristine() const noexcept;
+    void make_pristine() noexcept;
+    void finish_trimmed();
+    void finish_whole();
+    __attribute__((cold)) void finish_slowly();
+    __attribute__((cold)) void finish_in_library();
+    __attribute__((cold)) void finish_urgent();
+    void make_idle_again() noexcept;
+    void end_text() noexcept;
     bool think(State &shared);
     void write_values(const logdrive_site *site) noexcept;
     void write_rendered() noexcept;
+    void echo_values(const State &shared);
     Variant *find_variant() noexcept;
-    const logdrive_site *registered(Variant &variant) noexcept;
+    const logdrive_site *registered(Variant &variant, bool &fits) noexcept;
     void show(::logdrive::Out &out) noexcept;
 
-    StreamSite *site_;
-    int64 counter_;
-    Rare *rare_ = nullptr;
+    Stream *next_ = nullptr;
+    StreamSite *site_ = nullptr;
+    int64 counter_ = 0;
     uint64_t shape_ = EMPTY;
+    // Distinguishes constant texts from others.
+    uint64_t literals_ = 0;
     // Bytes of values, and how many constant texts there are.
     uint32_t used_ = 0;
     uint32_t constants_ = 0;
+    uint32_t bits_ = 0;
     const char *texts_[ITEMS_MAX];
     uint8_t near_[NEAR_BYTES];
+    // Text behind the values.
+    ::logdrive::Out tail_;
+    StreamBuffer buffer_;
 };
+
+// The temporary in front of stream(). It lives until the end of the statement.
+class Statement {
+public:
+    LOGDRIVE_GLOG_INLINE_ explicit Statement(StreamSite *site, int64 counter = 0) noexcept : stream_(Stream::take(site, counter)) {}
+    LOGDRIVE_GLOG_INLINE_ ~Statement() { stream_.finish(); }
+    Statement(const Statement &) = delete;
+    Statement &operator=(const Statement &) = delete;
+    LOGDRIVE_GLOG_INLINE_ Stream &stream() const noexcept { return stream_; }
+
+private:
+    Stream &stream_;
+};
+
+// For exactly these types, so that overload resolution finds for all others what it finds for a std::ostream. By value: a
+// constant without a definition, a bit field and a field of a packed struct have no address.
+template <class T, class Stored = typename Kept<T>::Stored>
+LOGDRIVE_GLOG_INLINE_ Stream &operator<<(Stream &out, T value) noexcept {
+    if constexpr (Kept<T>::item != item_text) return out.number<Kept<T>>(static_cast<Stored>(value));
+    else return out.text(static_cast<Stored>(value));
+}
+template <class A>
+LOGDRIVE_GLOG_INLINE_ Stream &operator<<(Stream &out, const std::basic_string<char, std::char_traits<char>, A> &value) noexcept {
+    return out.text(value.data(), value.size());
+}
+LOGDRIVE_GLOG_INLINE_ Stream &operator<<(Stream &out, const PRIVATE_Counter &) noexcept { return out.counter(); }
+#if defined(__clang__) && defined(__OPTIMIZE__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wgcc-compat"
+// The compiler chooses it for what is a literal in the source.
+LOGDRIVE_GLOG_INLINE_ Stream &operator<<(Stream &out, const char *text) noexcept
+    __attribute__((enable_if(__builtin_constant_p(text), "a literal"))) {
+    return out.literal(text);
+}
+#pragma clang diagnostic pop
+#endif
+inline std::ostream &operator<<(Stream &out, std::nullptr_t) { return out.opened() << nullptr; }
+// Those that a template may use on a stream of its own type, before it shows a number.
+inline std::ostream &operator<<(Stream &out, std::ostream &(*manipulator)(std::ostream &)) { return out.opened() << manipulator; }
+inline std::ostream &operator<<(Stream &out, std::ios_base &(*manipulator)(std::ios_base &)) { return out.opened() << manipulator; }
+inline std::ostream &operator<<(Stream &out, std::ios &(*manipulator)(std::ios &)) { return out.opened() << manipulator; }
 
 }  // namespace internal
 }  // namespace logdrive_glog

@@ -41,6 +41,13 @@ public:
     }
     void append(const char *text) noexcept { append(text, strlen(text)); }
     void append(char one) noexcept { append(&one, 1); }
+    // Memory of a long text is given back.
+    void clear() noexcept {
+        if (data_ != near_) free(data_);
+        data_ = near_;
+        capacity_ = sizeof near_;
+        size_ = 0;
+    }
     // Takes this character away where it is the last one.
     void trim(char one) noexcept {
         if (size_ > 0 && data_[size_ - 1] == one) --size_;

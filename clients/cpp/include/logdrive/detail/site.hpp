@@ -24,6 +24,18 @@ struct Meta {
     uint8_t level;
 };
 
+// Signals of the thread wait, so that no handler that logs interrupts an allocation.
+class SignalsHeld {
+public:
+    SignalsHeld() noexcept : held_(logdrive_hold_signals()) {}
+    ~SignalsHeld() { logdrive_release_signals(held_); }
+    SignalsHeld(const SignalsHeld &) = delete;
+    SignalsHeld &operator=(const SignalsHeld &) = delete;
+
+private:
+    uint64_t held_;
+};
+
 // Bytes that grow, for descriptions.
 class Description {
 public:
@@ -162,6 +174,7 @@ constexpr Ticket SLOWLY = 0xffffffff;
 template <class Describe> const logdrive_site *known(SiteWord &site, const Meta &meta, const Describe &describe) noexcept {
     const void *kept = __atomic_load_n(&site.site, __ATOMIC_ACQUIRE);
     if (kept == &no_site) {
+        const SignalsHeld held;
         Description description;
         describe(description, meta);
         kept = logdrive_callsite(description.data(), description.size());

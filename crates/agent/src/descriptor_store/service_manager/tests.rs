@@ -106,6 +106,25 @@ fn the_names_of_descriptors_tell_the_session() {
     }
 }
 
+/// They stayed in the store for ever, and took the room of others.
+#[test]
+fn names_of_an_earlier_build_are_removed_from_the_store() {
+    let keep = tempfile::tempdir().expect("a directory");
+    let path = keep.path().join("notify");
+    let mut fake = FakeManager::bind(&path);
+    let names = [0, 1].map(|number| format!("{}-{number}", "0f".repeat(48)));
+    let foreign = "logdrive.socket".to_owned();
+    fake.names.extend(names.iter().cloned().chain([foreign.clone()]));
+    let descriptor = || OwnedFd::from(File::open("/dev/null").expect("a descriptor"));
+    let inherited = fake.names.iter().map(|name| (name.clone(), descriptor()));
+    let mut manager = ServiceManager::new(&path, 100, inherited.collect());
+    let (restored, notices) = manager.restore();
+    assert!(restored.is_empty() && notices.is_empty(), "{notices:?}");
+    fake.obey();
+    assert_eq!(fake.names, BTreeSet::from([foreign]));
+    assert_eq!(manager.counts(), (0, 0));
+}
+
 #[test]
 fn a_manager_that_cannot_be_reached_is_reported_once() {
     let mut manager = ServiceManager::new("/nowhere/notify", 100, Vec::new());

@@ -169,6 +169,7 @@ fn shared() -> Shared {
         sink_count: 0,
         buffers_per_sink: 0,
         buffer_bytes: logdrive_ring::BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 1,
     })
     .expect("a session");

@@ -16,6 +16,7 @@ fn session() -> (tempfile::TempDir, logdrive_ring::SessionWriter, std::fs::File)
         sink_count: 0,
         buffers_per_sink: 0,
         buffer_bytes: logdrive_ring::BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
         keep_bytes: 1,
     })
     .expect("a session");
@@ -44,7 +45,7 @@ fn what_counts_at_an_epoch_is_found() {
         let put = |at: u64, value: u64| file.write_all_at(&value.to_le_bytes(), at).expect("written");
         put(16, number(&case["tail"]));
         for (index, cell) in (0..).zip(case["cells"].as_array().expect("two cells")) {
-            for (word, field) in (0..).zip(["epoch", "head", "written"]) {
+            for (word, field) in (0..).zip(["word", "head", "written"]) {
                 put(32 + 32 * index + 8 * word, number(&cell[field]));
             }
         }

@@ -2,9 +2,10 @@
 //! the counts. Each is opened when it is first needed.
 #![allow(unsafe_code)]
 
+use crate::callsite_entries::split_table;
 use crate::control::ControlEntry;
 use crate::counts::CallsiteCounts;
-use crate::files::{open_existing, split_table};
+use crate::files::open_existing;
 use crate::limits::{CALLSITES_MAX, TABLE_BYTES_MAX};
 use crate::session::SessionMemory;
 use crate::session_header::SessionHeader;
@@ -14,7 +15,6 @@ use std::marker::PhantomData;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Callsites of another process.
 #[derive(Debug, Default)]
@@ -22,8 +22,6 @@ pub(super) struct CallsiteFiles {
     control: OnceLock<Entries<ControlEntry>>,
     counts: OnceLock<Entries<CallsiteCounts>>,
     table: OnceLock<File>,
-    /// Set when the table has an entry that cannot be read: what lies behind it is never read again.
-    table_damaged: AtomicBool,
 }
 
 impl CallsiteFiles {
@@ -61,13 +59,13 @@ impl CallsiteFiles {
             .flatten()
     }
 
-    /// Reads the table up to its first broken entry.
+    /// Reads the whole entries of the table.
     pub(super) fn read_all(
         &self,
         memory: &SessionMemory,
-        header: &SessionHeader,
+        valid_bytes: usize,
     ) -> Result<Vec<(u32, Vec<u8>)>, RingError> {
-        Ok(split_table(&self.read_table(0, table_bytes(header), memory)?).0)
+        Ok(split_table(&self.read_table(0, valid_bytes, memory)?).callsites)
     }
 
     /// Reads the table from an offset on, for the drain; returns the callsites and the offset behind them.
@@ -75,20 +73,16 @@ impl CallsiteFiles {
         &self,
         offset: usize,
         memory: &SessionMemory,
-        header: &SessionHeader,
+        valid_bytes: usize,
     ) -> (Vec<(u32, Vec<u8>)>, usize) {
-        let valid = table_bytes(header);
-        // Relaxed: only the drain reads the table from where it stopped.
-        if valid <= offset || self.table_damaged.load(Ordering::Relaxed) {
+        if valid_bytes <= offset {
             return (Vec::new(), offset);
         }
-        let (found, used) = match self.read_table(offset, valid, memory) {
-            Ok(bytes) => split_table(&bytes),
-            Err(_) => Default::default(),
-        };
-        // A process raises the end of the table when an entry is whole: one that is not will never be.
-        self.table_damaged.store(used < valid - offset, Ordering::Relaxed);
-        (found, offset + used)
+        match self.read_table(offset, valid_bytes, memory) {
+            // A process raises the end of the table when an entry is whole: one that is not will never be.
+            Ok(bytes) => (split_table(&bytes).callsites, offset + bytes.len()),
+            Err(_) => (Vec::new(), offset),
+        }
     }
 
     /// Reads the part of the table that the file has. Read and not mapped: reading makes no pages that the process has
@@ -116,9 +110,13 @@ impl CallsiteFiles {
     }
 }
 
-/// Bytes of the table that are valid, by the header's word.
-fn table_bytes(header: &SessionHeader) -> usize {
-    header.table_bytes().min(TABLE_BYTES_MAX as u64) as usize
+/// Bytes of the table that are valid, by the header's word; of the session of a dead process all that there are, because
+/// each entry has a check.
+pub(super) fn table_bytes(header: &SessionHeader, is_live: bool) -> usize {
+    match is_live {
+        true => header.table_bytes().min(TABLE_BYTES_MAX as u64) as usize,
+        false => TABLE_BYTES_MAX,
+    }
 }
 
 /// Entries of one kind in shared memory, one for each callsite.

@@ -2,10 +2,12 @@
 //! three grow in step.
 #![allow(unsafe_code)]
 
+use crate::callsite_entries::{HEAD_BYTES, head_of, split_table};
 use crate::control::{ControlEntry, ENTRY_BYTES};
 use crate::counts::{COUNTS_BYTES, CallsiteCounters};
 use crate::files::{self, SessionDir};
 use crate::limits::{CALLSITES_MAX, RESERVE_STEP_BYTES, TABLE_BYTES_MAX};
+use crate::own_file::OwnFile;
 use crate::session_header::SessionHeader;
 use crate::{RingError, sys};
 use std::fs::File;
@@ -47,7 +49,7 @@ impl CallsiteTable {
             table,
             control,
             counts,
-            counters: Box::leak(Box::new(counters)),
+            counters: crate::static_cell::keep(counters),
             registered: Mutex::default(),
         }
     }
@@ -66,7 +68,7 @@ impl CallsiteTable {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         let id = registered.count;
         let start = registered.table_bytes;
-        let end = start + (8 + callsite.len()).next_multiple_of(8);
+        let end = start + (HEAD_BYTES + callsite.len()).next_multiple_of(8);
         if id as usize >= CALLSITES_MAX {
             return Err(RingError::Limit {
                 what: "callsites of a session",
@@ -86,10 +88,9 @@ impl CallsiteTable {
         // SAFETY: `[start, end)` is mapped and reserved, and no thread reads it before the count is published.
         unsafe {
             let at = self.table.mapping.base().add(start);
-            at.cast::<[u8; 4]>()
-                .write_unaligned((callsite.len() as u32).to_le_bytes());
-            at.add(4).cast::<[u8; 4]>().write_unaligned(id.to_le_bytes());
-            core::ptr::copy_nonoverlapping(callsite.as_ptr(), at.add(8), callsite.len());
+            at.cast::<[u8; HEAD_BYTES]>()
+                .write_unaligned(head_of(id, callsite));
+            core::ptr::copy_nonoverlapping(callsite.as_ptr(), at.add(HEAD_BYTES), callsite.len());
         }
         // SAFETY: the entry is mapped, reserved and aligned; zeroes are valid; the mapping is leaked.
         let entry = unsafe {
@@ -124,8 +125,9 @@ impl CallsiteTable {
                 bytes.len(),
             );
         }
-        let (found, used) = files::split_table(&bytes);
-        (found, table_offset + used)
+        let entries = split_table(&bytes);
+        // Everything below the end was whole when it was raised: what is not will never be.
+        (entries.callsites, table_offset + bytes.len())
     }
 
     /// Control entry of a callsite that is registered.
@@ -150,7 +152,7 @@ impl CallsiteTable {
 /// A file whose mapping covers its largest size from the start, and whose blocks are reserved step by step.
 #[derive(Debug)]
 pub(super) struct Growing {
-    file: File,
+    file: OwnFile,
     path: PathBuf,
     mapping: &'static sys::Mapping,
     reserved: std::sync::atomic::AtomicUsize,
@@ -167,10 +169,11 @@ impl Growing {
         let mapping =
             sys::Mapping::plain(&file, 0, bytes_max).map_err(|cause| RingError::io("map", &path, cause))?;
         let reserved = std::sync::atomic::AtomicUsize::new(RESERVE_STEP_BYTES);
+        let file = OwnFile::new(file).map_err(|cause| RingError::io("look at", &path, cause))?;
         Ok(Self {
             file,
             path,
-            mapping: Box::leak(Box::new(mapping)),
+            mapping: crate::static_cell::keep(mapping),
             reserved,
         })
     }
@@ -184,7 +187,8 @@ impl Growing {
             return Ok(());
         }
         let wanted = bytes.next_multiple_of(RESERVE_STEP_BYTES);
-        files::reserve(&self.file, &self.path, reserved as u64, wanted as u64)?;
+        let file = self.file.opened(&self.path)?;
+        files::reserve(&file, &self.path, reserved as u64, wanted as u64)?;
         self.reserved.store(wanted, Ordering::Relaxed);
         Ok(())
     }

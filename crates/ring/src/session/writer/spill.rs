@@ -9,7 +9,7 @@ use crate::counts::COUNTS_BYTES;
 use crate::files::{self, SessionDir};
 use crate::limits::RULES_FILE_BYTES;
 use crate::ring::Ring;
-use crate::session_header::{FLAG_SPILLED, SESSION_BYTES};
+use crate::session_header::SESSION_BYTES;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl SessionWriter {
             };
             match agent.write_to(&dir, self, options) {
                 Ok(()) => {
-                    self.header.mark(FLAG_SPILLED);
+                    self.header.mark_spilled();
                     return Ok(Some(dir.path().to_owned()));
                 }
                 Err(error) => {
@@ -93,15 +93,19 @@ impl super::joined::AgentHome {
             ("callsites", header.table_bytes()),
             ("rules", RULES_FILE_BYTES as u64),
         ] {
-            let (from, _) = self.memory().part(name)?;
-            copy_to(dir, name, from, bytes)?;
+            copy_to(dir, name, self.memory().part(name)?.0, bytes)?;
         }
         for (index, (_, from)) in self.files().iter().enumerate() {
-            let bytes = Ring::file_bytes(session.rings.ring_bytes);
+            let lost = |cause| RingError::io("read", Path::new("ring"), cause);
+            let from = from.checked().map_err(lost)?;
+            let bytes = from.metadata().map_err(lost)?.len();
             copy_to(dir, &files::ring_name(index as u32), from, bytes)?;
         }
+        // The agent is gone, and its epochs with it.
+        header.settle_account(u64::MAX);
         // The header goes last, and its magic behind the rest of it: until then there is no session.
-        let (from, _) = self.memory().part("session")?;
+        let memory = self.memory();
+        let (from, _) = memory.part("session")?;
         let path = dir.path().join("session");
         dir.with_file(|file| {
             let mut bytes = vec![0; SESSION_BYTES];

@@ -1,0 +1,122 @@
+//! Small rings that are replaced by larger ones, in calls of several threads and ahead of their need.
+#![cfg(not(any(loom, miri)))]
+
+use logdrive_ring::local::{self, Clock, Wrote};
+use logdrive_ring::{BUFFER_BYTES_MIN, FullPolicy, SessionOptions, SessionWriter, control};
+use std::sync::{Arc, Barrier};
+
+const SMALL: usize = 64 << 10;
+const LARGE: usize = 1 << 20;
+
+/// A session in a directory that goes with it. The first callsite is registered.
+fn session() -> (Arc<SessionWriter>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = SessionOptions {
+        app: "growth".to_owned(),
+        run_dirs: vec![dir.path().join("run")],
+        ring_bytes: LARGE,
+        config: Vec::new(),
+        sink_count: 1,
+        buffers_per_sink: 2,
+        buffer_bytes: BUFFER_BYTES_MIN,
+        sinks_at_start: 0,
+        keep_bytes: 0,
+    };
+    let (session, _) = SessionWriter::create(&options).expect("a session");
+    session.register(b"callsite", control::ON).expect("a callsite");
+    local::start_running();
+    (Arc::new(session), dir)
+}
+
+fn attach(session: &SessionWriter) {
+    let producer = session.acquire_as("t", FullPolicy::Drop).expect("a ring");
+    let clock = Clock::Monotonic;
+    assert!(local::attach(
+        producer,
+        FullPolicy::Drop,
+        clock,
+        local::generation()
+    ));
+}
+
+/// Writes records until the ring has no room for another one; returns the outcome for that one.
+fn fill() -> Wrote {
+    loop {
+        let wrote = local::write(0, 64, false, |put| (0..6).for_each(|word| put.u64(word)));
+        if wrote != Wrote::Committed {
+            return wrote;
+        }
+    }
+}
+
+fn capacities(session: &SessionWriter) -> Vec<usize> {
+    let rings = session.rings_from(0);
+    rings.iter().map(|ring| ring.capacity_bytes()).collect()
+}
+
+/// Each call made the file of its ring, and waited for those of the others.
+#[test]
+fn threads_that_need_larger_rings_at_once_get_one_each() {
+    const THREADS: usize = 8;
+    let (session, _dir) = session();
+    let barrier = Barrier::new(THREADS);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                attach(&session);
+                barrier.wait();
+                for _ in 0..2 {
+                    assert_eq!(fill(), Wrote::RingFull);
+                    assert!(session.enlarge_ring(local::generation()));
+                }
+                assert_eq!(fill(), Wrote::Dropped, "it is the largest");
+            });
+        }
+    });
+    let capacities = capacities(&session);
+    for (bytes, count) in [(SMALL, THREADS), (4 * SMALL, THREADS), (LARGE, THREADS)] {
+        assert_eq!(
+            capacities.iter().filter(|found| **found == bytes).count(),
+            count,
+            "{bytes}"
+        );
+    }
+    let numbers = session.rings_from(0);
+    assert!(numbers.iter().map(|ring| ring.index()).eq(0..3 * THREADS as u32));
+    let names = std::fs::read_dir(session.path()).expect("files").flatten();
+    let mut names: Vec<String> = names
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.retain(|name| name.contains("ring"));
+    names.sort();
+    let expected: Vec<String> = (0..3 * THREADS)
+        .map(|number| format!("ring-{number:05}"))
+        .collect();
+    assert_eq!(names, expected);
+    session.remove().expect("it goes");
+}
+
+/// The file was made within the call that needed the ring.
+#[test]
+fn a_thread_that_needed_a_larger_ring_once_finds_the_next_one_made() {
+    let (session, _dir) = session();
+    let grow = || {
+        assert_eq!(fill(), Wrote::RingFull);
+        assert!(session.enlarge_ring(local::generation()));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            attach(&session);
+            session.make_spare_ring(0).expect("nothing to do");
+            assert_eq!(capacities(&session), [SMALL]);
+            grow();
+            // As the drain does when it has nothing else to do.
+            session.make_spare_ring(0).expect("there is room");
+            session.make_spare_ring(0).expect("nothing to do");
+            assert_eq!(capacities(&session), [SMALL, 4 * SMALL, LARGE]);
+            grow();
+            assert_eq!(capacities(&session), [SMALL, 4 * SMALL, LARGE]);
+        });
+    });
+    session.remove().expect("it goes");
+}
