@@ -56,7 +56,9 @@ struct Noted {
 
 void note(uint64_t thread, const Noted &noted) {
     const uint64_t slot[4] = {noted.calls, noted.worst_ns, noted.first_ns, noted.own_ns};
-    if (pwrite(notes, slot, sizeof slot, off_t(thread * sizeof slot)) != ssize_t(sizeof slot)) std::abort();
+    if (pwrite(notes, slot, sizeof slot, off_t(thread * sizeof slot)) == ssize_t(sizeof slot)) return;
+    if (getpid() != parent) _exit(0);
+    std::abort();
 }
 
 // Times that the kernel has taken the processor from this thread.
@@ -142,12 +144,16 @@ void log_in_handler(int) {
     LOGDRIVE_INFO("F p{} t{} n{} c{} end", uint64_t(0), thread, at, checksum(0, thread, at));
 }
 
-// The child returns into the call that was interrupted, and ends behind it.
+// The child returns into the call that was interrupted, and ends behind it. It closes the notes: it may stand just before
+// a note, which would replace a later one of the parent.
 void fork_in_handler(int) {
     if (!is_logging || getpid() != parent) return;
     const pid_t child = fork();
     if (child > 0) forked.fetch_add(1);
-    if (child == 0) alarm(5);
+    if (child == 0) {
+        close(notes);
+        alarm(5);
+    }
 }
 
 // Interrupts calls while they are made; returns when the flag is set.
