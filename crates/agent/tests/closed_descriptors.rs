@@ -1,10 +1,11 @@
 //! A program with an agent that closes all descriptors after the start of its logger, and opens files and sockets of its own
 //! under the same numbers: it goes on with the agent, and nothing of its own is touched.
 
-use logdrive_agent::Agent;
-use logdrive_agent::config::{AgentConfig, Places};
+mod processes;
+
 use logdrive_ring::close_inherited;
-use logdrive_testkit::{Process, end_of_input, report, role, wait_until};
+use logdrive_testkit::{report, wait_until};
+use processes::{config, init, part, play_agent, start};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::net::UnixStream;
@@ -16,21 +17,6 @@ const NAME: &str = "a_program_that_closed_all_descriptors_goes_on_with_its_agent
 const OWN: usize = 64;
 /// Lines before the descriptors are closed, and behind it.
 const LINES: usize = 500;
-
-fn play_agent(dir: &Path) {
-    let config = AgentConfig::at(&Places {
-        socket: dir.join("sock/agent.sock"),
-        run_dir: dir.join("run"),
-        log_dir: dir.join("logs"),
-    });
-    let mut agent = Agent::start(config).expect("an agent");
-    report("ready");
-    let over = end_of_input();
-    while over.try_recv().is_err() {
-        agent.turn();
-    }
-    assert_eq!(agent.stop(), logdrive::Stopped::Complete);
-}
 
 fn own_file(dir: &Path, number: usize) -> File {
     let mut options = File::options();
@@ -57,15 +43,7 @@ fn check_own(files: Vec<File>, sockets: Vec<(UnixStream, UnixStream)>) {
 }
 
 fn play_program(dir: &Path) {
-    let guard = logdrive::builder("program")
-        .use_env(false)
-        .agent(dir.join("sock/agent.sock"))
-        .agent_timeout(std::time::Duration::from_secs(60))
-        .full(logdrive::Full::Block)
-        .run_dir(dir.join("own"))
-        .file(logdrive::File::new(dir.join("own.log")))
-        .init()
-        .expect("it starts");
+    let guard = init("program", dir);
     assert!(logdrive::session_path().is_none(), "an agent has the session");
     (0..LINES).for_each(|number| logdrive::info!("line {}", number));
     assert!(logdrive::flush());
@@ -91,19 +69,17 @@ fn play_program(dir: &Path) {
 
 #[test]
 fn a_program_that_closed_all_descriptors_goes_on_with_its_agent() {
-    if let Some(text) = role() {
-        let (part, dir) = text.split_once(' ').expect("a part and a directory");
-        match part {
-            "agent" => play_agent(Path::new(dir)),
-            _ => play_program(Path::new(dir)),
-        }
-        return;
+    if let Some((part, dir)) = part() {
+        return match part.as_str() {
+            "agent" => play_agent(config(&dir)),
+            _ => play_program(&dir),
+        };
     }
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
-    let mut agent = Process::in_role(NAME, &format!("agent {}", dir.display()));
+    let mut agent = start(NAME, "agent", dir);
     agent.expect("ready");
-    let mut program = Process::in_role(NAME, &format!("program {}", dir.display()));
+    let mut program = start(NAME, "program", dir);
     program.expect("all is its own");
     program.end();
     agent.end();

@@ -1,40 +1,16 @@
 //! Ends of programs that have said goodbye to their agent: the log says the true end, once, and nothing of a success.
 
-use logdrive_agent::Agent;
-use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_testkit::{Process, end_of_input, report, role, wait_until};
+mod processes;
+
+use logdrive_testkit::{report, wait_until};
+use processes::{config, init, part, play_agent, start};
 use std::path::Path;
 
 const NAME: &str = "the_log_names_the_true_end_of_a_program_that_said_goodbye_once";
 
-fn play_agent(dir: &Path) {
-    let config = AgentConfig::at(&Places {
-        socket: dir.join("sock/agent.sock"),
-        run_dir: dir.join("run"),
-        log_dir: dir.join("logs"),
-    });
-    let mut agent = Agent::start(config).expect("an agent");
-    report("ready");
-    let over = end_of_input();
-    while over.try_recv().is_err() {
-        agent.turn();
-    }
-    assert_eq!(agent.stop(), logdrive::Stopped::Complete);
-}
-
 /// Logs, and ends in this way.
 fn play_program(dir: &Path, end: &str) {
-    let start = || {
-        logdrive::builder("program")
-            .use_env(false)
-            .agent(dir.join("sock/agent.sock"))
-            .agent_timeout(std::time::Duration::from_secs(60))
-            .run_dir(dir.join("own"))
-            .file(logdrive::File::new(dir.join("own.log")))
-            .init()
-            .expect("it starts")
-    };
-    let guard = start();
+    let guard = init("program", dir);
     logdrive::info!("it ends by {}", end);
     match end {
         "exit" => std::process::exit(3),
@@ -49,7 +25,7 @@ fn play_program(dir: &Path, end: &str) {
         "late kill" => {
             // Two sessions of one process, which ends once.
             drop(guard);
-            drop(start());
+            drop(init("program", dir));
             report("waits");
             wait_for_signal();
         }
@@ -63,27 +39,17 @@ fn wait_for_signal() -> ! {
     }
 }
 
-fn plays() -> bool {
-    let Some(text) = role() else {
-        return false;
-    };
-    let (part, dir) = text.split_once('|').expect("a part and a directory");
-    match part {
-        "agent" => play_agent(Path::new(dir)),
-        end => play_program(Path::new(dir), end),
-    }
-    true
-}
-
 #[test]
 fn the_log_names_the_true_end_of_a_program_that_said_goodbye_once() {
-    if plays() {
-        return;
+    if let Some((part, dir)) = part() {
+        return match part.as_str() {
+            "agent" => play_agent(config(&dir)),
+            end => play_program(&dir, end),
+        };
     }
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
-    let start = |part: &str| Process::in_role(NAME, &format!("{part}|{}", dir.display()));
-    let mut agent = start("agent");
+    let mut agent = start(NAME, "agent", dir);
     agent.expect("ready");
     let mut all = Vec::new();
     for (end, signal, words) in [
@@ -93,7 +59,7 @@ fn the_log_names_the_true_end_of_a_program_that_said_goodbye_once() {
         ("signal", Some("TERM"), Some("was ended by signal 15 (SIGTERM)")),
         ("late kill", Some("KILL"), Some("was ended by signal 9 (SIGKILL)")),
     ] {
-        let mut program = start(end);
+        let mut program = start(NAME, end, dir);
         let pid = program.pid();
         if let Some(signal) = signal {
             program.expect("waits");

@@ -1,12 +1,11 @@
 //! A program that forks while an agent has its session: the child gets a session of its own, and both logs are whole.
 
-mod support;
+mod processes;
 
 use logdrive_agent::Agent;
-use logdrive_agent::config::{AgentConfig, Places};
-use logdrive_testkit::{Process, role, wait_until};
+use logdrive_testkit::wait_until;
+use processes::{config, init, part, start};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lines of each process before a fork, behind it, and in its child.
@@ -25,19 +24,10 @@ fn log(who: &str) {
 
 /// Plays the program, if this process is it.
 fn plays() -> bool {
-    let Some(dir) = role() else {
+    let Some((_, dir)) = part() else {
         return false;
     };
-    let dir = Path::new(&dir);
-    let guard = logdrive::builder("forks")
-        .use_env(false)
-        .agent(dir.join("sock/agent.sock"))
-        .agent_timeout(std::time::Duration::from_secs(60))
-        .full(logdrive::Full::Block)
-        .run_dir(dir.join("own"))
-        .file(logdrive::File::new(dir.join("own.log")))
-        .init()
-        .expect("it starts");
+    let guard = init("forks", &dir);
     let mut guard = Some(guard);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -101,13 +91,8 @@ fn a_forked_process_joins_the_agent_for_itself() {
     }
     let keep = tempfile::tempdir().expect("a directory");
     let dir = keep.path();
-    let config = AgentConfig::at(&Places {
-        socket: dir.join("sock/agent.sock"),
-        run_dir: dir.join("run"),
-        log_dir: dir.join("logs"),
-    });
-    let mut agent = Agent::start(config).expect("an agent");
-    let mut program = Process::in_role(NAME, &dir.display().to_string());
+    let mut agent = Agent::start(config(dir)).expect("an agent");
+    let mut program = start(NAME, "program", dir);
     let status = loop {
         agent.turn();
         if let Some(status) = program.try_wait() {

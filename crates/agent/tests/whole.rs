@@ -1,27 +1,19 @@
 //! Whole agents and programs, all of them real processes: killed in turn, while records come. Every record is in the log
 //! once.
 
-mod support;
+mod processes;
 
-use logdrive_agent::Agent;
-use logdrive_agent::config::{AgentConfig, Places};
+use logdrive_agent::config::AgentConfig;
 use logdrive_drain::Overflow;
-use logdrive_testkit::{Process, end_of_input, report, role};
+use logdrive_testkit::{end_of_input, report, wait_until};
+use processes::{config, init, part, play_agent, start};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
 
-fn start(test: &str, part: &str, dir: &Path) -> Process {
-    Process::in_role(test, &format!("{part} {}", dir.display()))
-}
-
-fn config(dir: &Path) -> AgentConfig {
-    let mut config = AgentConfig::at(&Places {
-        socket: dir.join("sock/agent.sock"),
-        run_dir: dir.join("run"),
-        log_dir: dir.join("logs"),
-    });
-    // A busy machine's disk is slower than the program, and each record is expected.
+/// Configures an agent that holds records back: the disk of a busy machine is slower than the program, and each record is
+/// expected.
+fn holding(dir: &Path) -> AgentConfig {
+    let mut config = config(dir);
     for sink in &mut config.sinks {
         sink.options.overflow = Overflow::Hold;
     }
@@ -34,40 +26,17 @@ fn log_file(dir: &Path) -> PathBuf {
 
 /// Plays the part of an agent or of a program, if this process is one.
 fn plays() -> bool {
-    let Some(text) = role() else {
+    let Some((part, dir)) = part() else {
         return false;
     };
-    let (part, dir) = text.split_once(' ').expect("a part and a directory");
-    let dir = Path::new(dir);
-    match part {
-        "agent" => play_agent(dir),
+    let dir = dir.as_path();
+    match part.as_str() {
+        "agent" => play_agent(holding(dir)),
         "kill-me" => play_program(dir, "killed"),
         "threads" => play_threads(dir),
         _ => play_program(dir, "lives"),
     }
     true
-}
-
-fn play_agent(dir: &Path) {
-    let mut agent = Agent::start(config(dir)).expect("an agent");
-    report("ready");
-    let over = end_of_input();
-    while over.try_recv().is_err() {
-        agent.turn();
-    }
-    agent.stop();
-}
-
-fn init(dir: &Path) -> logdrive::Guard {
-    logdrive::builder("program")
-        .use_env(false)
-        .agent(dir.join("sock/agent.sock"))
-        .agent_timeout(std::time::Duration::from_secs(60))
-        .full(logdrive::Full::Block)
-        .run_dir(dir.join("own"))
-        .file(logdrive::File::new(dir.join("own.log")))
-        .init()
-        .expect("it starts")
 }
 
 /// Bytes of the rings that this process has.
@@ -89,7 +58,7 @@ const BURST: u64 = 5_000;
 
 /// Logs a record in each of many threads, says how many bytes their rings have, and logs more than these hold.
 fn play_threads(dir: &Path) {
-    let guard = init(dir);
+    let guard = init("program", dir);
     let barrier = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -113,7 +82,7 @@ fn play_threads(dir: &Path) {
 
 /// Logs numbers until its input ends, and says now and then how far it is.
 fn play_program(dir: &Path, name: &'static str) {
-    let guard = init(dir);
+    let guard = init("program", dir);
     assert!(logdrive::session_path().is_none(), "an agent has the session");
     let over = end_of_input();
     let mut number = 0u64;
@@ -201,15 +170,11 @@ fn what_killed_programs_have_logged_is_in_the_log_with_a_line_that_says_how_they
         let pid = program.pid();
         program.kill();
         let word = format!("process {pid} of program was ended by signal 9 (SIGKILL); thread ");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let text = std::fs::read_to_string(log_file(dir)).unwrap_or_default();
-            if text.contains(&word) {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{word} is not in the log");
-            std::thread::yield_now();
-        }
+        wait_until("the log names the end", || {
+            std::fs::read_to_string(log_file(dir))
+                .unwrap_or_default()
+                .contains(&word)
+        });
         told += 1;
     }
     agent.end();

@@ -62,6 +62,13 @@ fn daemon(end: impl FnOnce(logdrive::Guard)) {
     end(guard);
 }
 
+/// Ends a logger that has dropped nothing.
+fn stop_complete(guard: logdrive::Guard) {
+    let (stopped, stats) = guard.stop().expect("a logger");
+    assert_eq!((stopped, stats.dropped_calls()), (Stopped::Complete, 0));
+    report("stopped");
+}
+
 fn log_files(dir: &Path) -> Vec<PathBuf> {
     let list = std::fs::read_dir(dir.join("logs")).expect("a directory of logs");
     let mut files: Vec<_> = list.map(|entry| entry.expect("a file").path()).collect();
@@ -99,11 +106,7 @@ fn start(test: &str, role: &str, dir: &Path) -> Process {
 #[test]
 fn a_daemon_logs_and_rotates_as_the_user_that_it_becomes() {
     if role().is_some() {
-        return daemon(|guard| {
-            let (stopped, stats) = guard.stop().expect("a logger");
-            assert_eq!((stopped, stats.dropped_calls()), (Stopped::Complete, 0));
-            report("stopped");
-        });
+        return daemon(stop_complete);
     }
     if !may_change_users() {
         return;
@@ -194,11 +197,7 @@ fn a_daemon_that_is_killed_is_recovered_by_root_and_by_its_user() {
 #[test]
 fn a_log_file_of_root_is_handed_over_and_its_directory_stays() {
     if role().is_some() {
-        return daemon(|guard| {
-            let (stopped, stats) = guard.stop().expect("a logger");
-            assert_eq!((stopped, stats.dropped_calls()), (Stopped::Complete, 0));
-            report("stopped");
-        });
+        return daemon(stop_complete);
     }
     if !may_change_users() {
         return;

@@ -1,11 +1,13 @@
 //! Recovery where a sink takes nothing: what the others got is written once all the same.
 
+mod dead;
 mod every_byte;
 
 use super::*;
 use crate::file::{Fault, Faulty, Operation};
 use crate::sink::options::{SinkOptions, Target, sinks_to_text};
 use crate::status::BackendStatus;
+use dead::{dead_session, dead_session_of, new_session, record_of};
 use logdrive_ring::{BUFFER_BYTES_MIN, FullPolicy, SessionOptions, SessionWriter, control};
 use logdrive_testkit::wait_until;
 use logdrive_wire::kind::FieldKind;
@@ -16,65 +18,6 @@ use std::os::unix::fs::MetadataExt;
 /// Lines that are several times as many as the output buffers of a sink hold.
 const RECORDS: u64 = 1_500;
 const TEXT_BYTES: usize = 4_000;
-
-/// Session of a process that died with records in its ring, of which nothing was drained.
-fn dead_session(dir: &Path, logs: &[&Path]) -> PathBuf {
-    dead_session_of(RECORDS, dir, logs)
-}
-
-/// The same of so many records.
-fn dead_session_of(records: u64, dir: &Path, logs: &[&Path]) -> PathBuf {
-    let sinks = logs
-        .iter()
-        .map(|log| SinkOptions::new(Target::File(FileOptions::new(*log))));
-    let sinks: Vec<SinkOptions> = sinks.collect();
-    let (session, _) = SessionWriter::create(&SessionOptions {
-        app: "shop".to_owned(),
-        run_dirs: vec![dir.join("run")],
-        ring_bytes: 16 << 20,
-        config: sinks_to_text(&sinks).into_bytes(),
-        sink_count: sinks.len(),
-        buffers_per_sink: 2,
-        buffer_bytes: BUFFER_BYTES_MIN,
-        sinks_at_start: 0,
-        keep_bytes: 0,
-    })
-    .expect("a session");
-    let field = |kind| Field {
-        name: String::new(),
-        kind: FieldKind::plain(kind),
-        argument: true,
-    };
-    let callsite = Callsite {
-        level: Level::Info,
-        message: "number {0} {1}".to_owned(),
-        fields: vec![field(Kind::U64), field(Kind::Str)],
-        ..Callsite::default()
-    };
-    let gap = crate::internal_notices::gap_callsite();
-    for callsite in [gap, callsite] {
-        let bytes = callsite.encode().expect("a callsite");
-        session.register(&bytes, control::ON).expect("registered");
-    }
-    let mut producer = session.acquire("main").expect("a ring");
-    for number in 0..records {
-        let mut record = RecordHeader {
-            length_bytes: 0,
-            callsite_id: 1,
-            time_ticks: 1_000 + number,
-        }
-        .encode()
-        .to_vec();
-        record.extend(number.to_le_bytes());
-        record.extend((TEXT_BYTES as u32).to_le_bytes());
-        record.resize(HEADER_BYTES + 8 + 4 + TEXT_BYTES, b'x');
-        record.resize(record.len().next_multiple_of(8), 0);
-        let length_bytes = record.len() as u32;
-        record[..4].copy_from_slice(&length_bytes.to_le_bytes());
-        let _ = producer.push(&record, false, FullPolicy::Drop);
-    }
-    session.path().to_owned()
-}
 
 /// Checks that all records of a session are accounted for by every sink, and returns those that are on their way.
 fn pending(session: &Path) -> u64 {
@@ -193,36 +136,9 @@ fn drops_that_a_killed_producer_had_taken_are_told_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("shop.log");
     let session = {
-        let (session, _) = SessionWriter::create(&SessionOptions {
-            app: "shop".to_owned(),
-            run_dirs: vec![dir.path().join("run")],
-            ring_bytes: 1 << 16,
-            config: sinks_to_text(&[SinkOptions::new(Target::File(FileOptions::new(&log)))]).into_bytes(),
-            sink_count: 1,
-            buffers_per_sink: 2,
-            buffer_bytes: BUFFER_BYTES_MIN,
-            sinks_at_start: 0,
-            keep_bytes: 0,
-        })
-        .expect("a session");
-        let gap = crate::internal_notices::gap_callsite();
-        let gap = gap.encode().expect("a callsite");
-        session.register(&gap, control::ON).expect("registered");
+        let sink = SinkOptions::new(Target::File(FileOptions::new(&log)));
+        let session = new_session(dir.path().join("run"), 1 << 16, &[sink]);
         let mut producer = session.acquire("main").expect("a ring");
-        let record = |payload: &[u8]| {
-            let mut record = RecordHeader {
-                length_bytes: 0,
-                callsite_id: 0,
-                time_ticks: 1_000,
-            }
-            .encode()
-            .to_vec();
-            record.extend(payload);
-            record.resize(record.len().next_multiple_of(8), 0);
-            let length_bytes = record.len() as u32;
-            record[..4].copy_from_slice(&length_bytes.to_le_bytes());
-            record
-        };
         // Records that no ring takes, of which one gap record tells forty.
         for _ in 0..100 {
             let _ = producer.push(&[0; 1 << 15], false, FullPolicy::Drop);
@@ -234,7 +150,7 @@ fn drops_that_a_killed_producer_had_taken_are_told_once() {
             "taken by the producer, which is killed before it has told all"
         );
         let told = crate::internal_notices::gap_payload(40, "record too large");
-        let _ = producer.push(&record(&told), true, FullPolicy::Drop);
+        let _ = producer.push(&record_of(0, 1_000, &told), true, FullPolicy::Drop);
         session.header().count_drop(logdrive_ring::DropReason::NoRing, 7);
         session.path().to_owned()
     };
