@@ -1,0 +1,272 @@
+//! Columns: the values of one field of one group, by their kind, and their way from payloads and back.
+
+use crate::bytes::{Compressor, Input};
+use crate::error::StoreError;
+use crate::filter;
+use crate::integers::{self, ordered, unordered};
+use crate::line_template::{digit_count, put_number};
+use crate::texts::{self, Texts};
+use crate::{floats, tokens};
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::{Kind, Value};
+
+/// Meaning of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnKind {
+    /// Values of a field.
+    Field(FieldKind),
+    /// Digits of a line.
+    Digits,
+    /// Words of a line, whole lines, or payloads that are not taken apart.
+    Text,
+}
+
+/// Form in which values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Nothing,
+    Integers,
+    Wide,
+    Doubles,
+    Digits,
+    Texts,
+}
+
+impl ColumnKind {
+    fn form(self) -> Form {
+        match self {
+            Self::Text => Form::Texts,
+            Self::Digits => Form::Digits,
+            Self::Field(field) => match field.kind {
+                Kind::None => Form::Nothing,
+                Kind::I128 | Kind::U128 => Form::Wide,
+                Kind::F64 => Form::Doubles,
+                Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug | Kind::Scope | Kind::Message => {
+                    Form::Texts
+                }
+                _ => Form::Integers,
+            },
+        }
+    }
+
+    fn is_optional(self) -> bool {
+        matches!(self, Self::Field(field) if field.optional)
+    }
+}
+
+/// Values of a column, in the order of their rows.
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) kind: ColumnKind,
+    /// For each row, whether there is a value; empty where there always is.
+    pub(crate) present: Vec<u64>,
+    pub(crate) low: Vec<u64>,
+    /// High halves of wide integers; counts of digits.
+    high: Vec<u64>,
+    pub(crate) texts: Texts,
+}
+
+impl Column {
+    pub(crate) fn new(kind: ColumnKind) -> Self {
+        Self {
+            kind,
+            present: Vec::new(),
+            low: Vec::new(),
+            high: Vec::new(),
+            texts: Texts::default(),
+        }
+    }
+
+    /// Adds a value of a field.
+    #[inline]
+    pub(crate) fn push(&mut self, value: &Value<'_>, is_optional: bool) {
+        if is_optional {
+            let is_present = !matches!(value, Value::None);
+            self.present.push(u64::from(is_present));
+            if !is_present {
+                return;
+            }
+        }
+        match *value {
+            Value::Bool(value) => self.low.push(u64::from(value)),
+            Value::I64(value) => self.low.push(ordered(value)),
+            Value::U64(value) | Value::Pointer(value) => self.low.push(value),
+            Value::F32(value) => self.low.push(u64::from(value.to_bits())),
+            Value::F64(value) => self.low.push(value.to_bits()),
+            Value::Char(value) => self.low.push(u64::from(u32::from(value))),
+            Value::I128(value) => self.push_wide(value.cast_unsigned()),
+            Value::U128(value) => self.push_wide(value),
+            Value::Str(text)
+            | Value::Bytes(text)
+            | Value::Display(text)
+            | Value::Debug(text)
+            | Value::Message(text) => self.texts.push(text),
+            Value::Scope(scope) => self.texts.push(scope.bytes()),
+            Value::None => {}
+        }
+    }
+
+    fn push_wide(&mut self, value: u128) {
+        self.low.push(value as u64);
+        self.high.push((value >> 64) as u64);
+    }
+
+    pub(crate) fn push_digits(&mut self, number: u64, digits: usize) {
+        self.low.push(number);
+        self.high.push(digits as u64);
+    }
+
+    /// Takes the last row back.
+    pub(crate) fn pop(&mut self) {
+        if self.kind.is_optional() && self.present.pop() != Some(1) {
+            return;
+        }
+        match self.kind.form() {
+            Form::Nothing => {}
+            Form::Texts => self.texts.pop(),
+            Form::Integers | Form::Doubles => drop(self.low.pop()),
+            Form::Wide | Form::Digits => {
+                self.low.pop();
+                self.high.pop();
+            }
+        }
+    }
+
+    /// Writes the column.
+    pub(crate) fn encode(&self, tools: &mut Tools, out: &mut Vec<u8>) {
+        let Tools {
+            compressor,
+            scratch,
+            hashes,
+        } = tools;
+        if self.kind.is_optional() {
+            integers::encode(&self.present, compressor, scratch, out);
+        }
+        match self.kind.form() {
+            Form::Nothing => {}
+            Form::Integers => integers::encode(&self.low, compressor, scratch, out),
+            Form::Doubles => floats::encode(&self.low, compressor, scratch, out),
+            Form::Wide => {
+                integers::encode(&self.low, compressor, scratch, out);
+                integers::encode(&self.high, compressor, scratch, out);
+            }
+            Form::Digits => {
+                integers::encode(&self.low, compressor, scratch, out);
+                let digits = self.low.iter().zip(&self.high);
+                let is_plain = digits
+                    .clone()
+                    .all(|(number, digits)| digit_count(*number) == *digits);
+                out.push(u8::from(!is_plain));
+                if !is_plain {
+                    integers::encode(&self.high, compressor, scratch, out);
+                }
+            }
+            Form::Texts => {
+                if texts::encode(&self.texts, compressor, scratch, out) {
+                    hashes.extend(self.texts.values().flat_map(tokens).map(filter::hash));
+                }
+            }
+        }
+    }
+
+    /// Reads a column of so many rows.
+    pub(crate) fn decode(
+        kind: ColumnKind,
+        input: &mut Input<'_>,
+        rows: usize,
+        budget: &mut usize,
+    ) -> Result<Self, StoreError> {
+        let mut column = Self::new(kind);
+        let mut count = rows;
+        if kind.is_optional() {
+            column.present = integers::decode(input, rows)?;
+            if column.present.iter().any(|is_present| *is_present > 1) {
+                return Err(StoreError::Contradiction {
+                    what: "presence column",
+                });
+            }
+            count = column.present.iter().sum::<u64>() as usize;
+        }
+        match kind.form() {
+            Form::Nothing => {}
+            Form::Integers => column.low = integers::decode(input, count)?,
+            Form::Doubles => column.low = floats::decode(input, count)?,
+            Form::Wide => {
+                column.low = integers::decode(input, count)?;
+                column.high = integers::decode(input, count)?;
+            }
+            Form::Digits => {
+                column.low = integers::decode(input, count)?;
+                column.high = match input.u8()? {
+                    0 => column.low.iter().map(|number| digit_count(*number)).collect(),
+                    _ => integers::decode(input, count)?,
+                };
+            }
+            Form::Texts => {
+                column.texts = texts::decode(input, count, *budget)?;
+                *budget -= column.texts.bytes.len().min(*budget);
+            }
+        }
+        Ok(column)
+    }
+
+    /// Appends the bytes of the next value to a payload.
+    pub(crate) fn put_value(&self, at: &mut ColumnPlace, out: &mut Vec<u8>) {
+        if self.kind.is_optional() {
+            let is_present = self.present.get(at.row).copied().unwrap_or(0);
+            at.row += 1;
+            out.push(is_present as u8);
+            if is_present == 0 {
+                return;
+            }
+        }
+        let number = at.value;
+        at.value += 1;
+        let low = self.low.get(number).copied().unwrap_or(0);
+        match self.kind {
+            ColumnKind::Text => out.extend_from_slice(self.texts.value(number)),
+            ColumnKind::Digits => put_number(out, low, self.high.get(number).copied().unwrap_or(0)),
+            ColumnKind::Field(field) => self.put_field(field.kind, number, low, out),
+        }
+    }
+
+    fn put_field(&self, kind: Kind, number: usize, low: u64, out: &mut Vec<u8>) {
+        let width = match kind {
+            Kind::None => 0,
+            Kind::Bool | Kind::I8 | Kind::U8 => 1,
+            Kind::I16 | Kind::U16 => 2,
+            Kind::I32 | Kind::U32 | Kind::F32 | Kind::Char => 4,
+            Kind::I64 | Kind::U64 | Kind::F64 | Kind::Pointer => 8,
+            Kind::I128 | Kind::U128 => {
+                out.extend_from_slice(&low.to_le_bytes());
+                let high = self.high.get(number).copied().unwrap_or(0);
+                return out.extend_from_slice(&high.to_le_bytes());
+            }
+            Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug | Kind::Scope | Kind::Message => {
+                let text = self.texts.value(number);
+                out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                return out.extend_from_slice(text);
+            }
+        };
+        let low = match kind {
+            Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => unordered(low).cast_unsigned(),
+            _ => low,
+        };
+        out.extend_from_slice(&low.to_le_bytes()[..width]);
+    }
+}
+
+/// Row and value of a column that come next.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ColumnPlace {
+    row: usize,
+    value: usize,
+}
+
+/// Memory that encoding uses again, and the hashes of the block's tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Tools {
+    pub(crate) compressor: Compressor,
+    pub(crate) scratch: Vec<u64>,
+    pub(crate) hashes: Vec<u64>,
+}

@@ -1,0 +1,94 @@
+//! Columns of doubles: as decimal integers where all values print with few digits behind the point, else their bits.
+
+use crate::bytes::{Compressor, Input};
+use crate::error::{StoreError, limit};
+use crate::integers::{self, ordered, unordered};
+
+/// Most digits behind the point.
+const DIGITS_MAX: usize = 9;
+const POWERS: [f64; DIGITS_MAX + 1] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// Largest integer up to which doubles hold every integer.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// In place of a count of digits: the values are bits.
+const BITS: u8 = 0xff;
+
+/// The integer which, divided by the power, gives exactly these bits.
+fn decimal(bits: u64, power: f64) -> Option<u64> {
+    let scaled = (f64::from_bits(bits) * power).round_ties_even();
+    let is_exact = scaled.abs() <= EXACT_MAX && (scaled / power).to_bits() == bits;
+    is_exact.then_some(ordered(scaled as i64))
+}
+
+/// Writes a column of the bits of doubles.
+pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    if values.is_empty() {
+        return;
+    }
+    // The least digits that do for the first values mostly do for all; where they do not, more are tried.
+    for (digits, power) in POWERS.iter().enumerate() {
+        let decimals: Option<Vec<u64>> = values.iter().map(|bits| decimal(*bits, *power)).collect();
+        if let Some(decimals) = decimals {
+            out.push(digits as u8);
+            integers::encode(&decimals, compressor, scratch, out);
+            return;
+        }
+    }
+    out.push(BITS);
+    integers::encode(values, compressor, scratch, out);
+}
+
+/// Reads a column of so many values.
+pub(crate) fn decode(input: &mut Input<'_>, count: usize) -> Result<Vec<u64>, StoreError> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let digits = input.u8()?;
+    let mut values = integers::decode(input, count)?;
+    if digits == BITS {
+        return Ok(values);
+    }
+    limit("digits", usize::from(digits), DIGITS_MAX)?;
+    let power = POWERS[usize::from(digits)];
+    for value in &mut values {
+        *value = (unordered(*value) as f64 / power).to_bits();
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(values: &[f64]) -> usize {
+        let values: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
+        let mut out = Vec::new();
+        encode(&values, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        assert_eq!(
+            decode(&mut Input::new(&out, "column"), values.len()).expect("a column"),
+            values
+        );
+        out.len()
+    }
+
+    #[test]
+    fn prices_take_the_bits_of_their_digits() {
+        let prices: Vec<f64> = (0..1024).map(|n| f64::from(n * 7 % 256) / 100.0).collect();
+        assert!(round(&prices) < 1100, "8 bits each");
+    }
+
+    #[test]
+    fn every_double_keeps_its_bits() {
+        round(&[
+            0.0,
+            -0.0,
+            f64::NAN,
+            f64::INFINITY,
+            f64::MIN_POSITIVE,
+            0.1 + 0.2,
+            1e300,
+            -1.5,
+        ]);
+        round(&[]);
+        round(&[-0.5, 12.25, 9e15]);
+    }
+}

@@ -1,0 +1,385 @@
+//! The head of a block: lengths, times, its dictionary of threads, callsites and groups, and its filter.
+
+use crate::bytes::{Compressor, Input, decompress, put_blob, put_varint};
+use crate::error::{StoreError, limit};
+use crate::filter::TokenFilter;
+use crate::limits::{
+    BODY_BYTES_MAX, CALLSITES_MAX, COLUMNS_MAX, GROUPS_MAX, HEAD_BYTES_MAX, NAME_BYTES_MAX, ROW_BYTES_MAX,
+    ROWS_BYTES_MAX, ROWS_MAX, THREADS_MAX,
+};
+use crate::rows::{NO_LEVEL, RowProcess, read_definition};
+use logdrive_wire::{Callsite, Level};
+
+/// First bytes of a block; the last is the version.
+pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r1";
+/// Last byte of a block: a file whose last byte is this was not cut within a line, nor within a block.
+pub(crate) const END: &[u8] = b"\n";
+/// Bytes before the dictionary.
+pub(crate) const FIXED_BYTES: usize = 48;
+
+/// Callsite of a block's dictionary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DictionaryCallsite {
+    /// The callsite.
+    pub callsite: Callsite,
+    /// Process that it belongs to, where the segment is of several.
+    pub process: Option<RowProcess>,
+    /// Its bytes as rows have them.
+    pub(crate) definition: Vec<u8>,
+}
+
+/// Thread of a block's dictionary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DictionaryThread {
+    /// Id of the thread.
+    pub id: u64,
+    /// Its name; may be empty.
+    pub name: String,
+}
+
+/// Common part of the records of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GroupKind {
+    /// Records of a callsite of fixed kinds.
+    Fixed {
+        /// Number of the callsite in the dictionary.
+        callsite: u32,
+    },
+    /// Records of a dynamic callsite with equal tags and keys.
+    Dynamic {
+        /// Number of the callsite in the dictionary.
+        callsite: u32,
+        /// Tag, index and key of each value.
+        shape: Vec<u8>,
+    },
+    /// Records whose payloads are stored as they came.
+    Whole {
+        /// Number of the callsite in the dictionary.
+        callsite: u32,
+    },
+    /// Lines of one template.
+    Template {
+        /// Level of the lines, if it is known.
+        level: Option<Level>,
+        /// The line with marks in place of its variables.
+        template: Vec<u8>,
+    },
+    /// Lines that are stored as they came.
+    Lines {
+        /// Level of the lines, if it is known.
+        level: Option<Level>,
+    },
+}
+
+/// Group as the dictionary describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupEntry {
+    pub(crate) kind: GroupKind,
+    pub(crate) rows: usize,
+    /// Length of each column.
+    pub(crate) columns: Vec<usize>,
+    /// CRC32C of its columns.
+    pub(crate) checksum: u32,
+}
+
+/// Head of a block: what a reader knows before it reads a column.
+///
+/// ```
+/// use logdrive_store::{BlockHead, StoreError};
+/// assert_eq!(BlockHead::decode(b"no block").unwrap_err(), StoreError::NoBlock);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockHead {
+    /// Bytes of the head.
+    pub head_bytes: usize,
+    /// Bytes of all columns, and of the end.
+    pub body_bytes: usize,
+    /// Number of records.
+    pub records: usize,
+    /// Bytes of the rows at most.
+    pub(crate) rows_bytes: usize,
+    /// Least and largest time, in nanoseconds since 1970.
+    pub times: (u64, u64),
+    /// Number of records of each level, from trace to fatal.
+    pub level_counts: [u64; 6],
+    /// Callsites that have records here.
+    pub callsites: Vec<DictionaryCallsite>,
+    /// Threads that have records here.
+    pub threads: Vec<DictionaryThread>,
+    pub(crate) groups: Vec<GroupEntry>,
+    /// Lengths of the columns of order, times and threads, and their checksum.
+    pub(crate) spine: ([usize; 3], u32),
+    pub(crate) filter: Vec<u8>,
+}
+
+/// Lengths of a head whose checksum was not looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lengths {
+    pub(crate) head: usize,
+    pub(crate) body: usize,
+}
+
+/// Reads the lengths of a block that begins here.
+pub(crate) fn lengths(bytes: &[u8]) -> Result<Lengths, StoreError> {
+    let mut input = Input::new(bytes, "head");
+    let magic: [u8; 8] = input.array().map_err(|_| StoreError::NoBlock)?;
+    if magic[..7] != MAGIC[..7] {
+        return Err(StoreError::NoBlock);
+    }
+    if magic != MAGIC {
+        return Err(StoreError::Unknown {
+            what: "version of a block",
+            found: u64::from(magic[7]),
+        });
+    }
+    input.u32()?;
+    let (head, body) = (input.u32()? as usize, input.u32()? as usize);
+    limit("length of a head", head, HEAD_BYTES_MAX)?;
+    limit("length of columns", body, BODY_BYTES_MAX)?;
+    match head < FIXED_BYTES {
+        true => Err(StoreError::Truncated { what: "head" }),
+        false => Ok(Lengths { head, body }),
+    }
+}
+
+impl BlockHead {
+    /// Token filter of the text columns. It says nothing of values in dictionaries and of callsites.
+    pub fn filter(&self) -> TokenFilter<'_> {
+        TokenFilter::new(&self.filter)
+    }
+
+    /// Groups of the block, and the number of records of each.
+    pub fn groups(&self) -> impl Iterator<Item = (&GroupKind, usize)> {
+        self.groups.iter().map(|group| (&group.kind, group.rows))
+    }
+
+    /// Reads a head.
+    ///
+    /// # Errors
+    /// When no block begins here, its bytes end early, a checksum differs, or a limit is passed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let lengths = lengths(bytes)?;
+        let bytes = bytes
+            .get(..lengths.head)
+            .ok_or(StoreError::Truncated { what: "head" })?;
+        let mut input = Input::new(bytes, "head");
+        input.take(MAGIC.len())?;
+        let checksum = input.u32()?;
+        if crc32c::crc32c(bytes.get(12..).unwrap_or(&[])) != checksum {
+            return Err(StoreError::Checksum { what: "head" });
+        }
+        input.take(8)?;
+        let (records, rows_bytes, filter_bytes) = (
+            input.u32()? as usize,
+            input.u32()? as usize,
+            input.u32()? as usize,
+        );
+        limit("records of a block", records, ROWS_MAX)?;
+        limit("bytes of a block's rows", rows_bytes, ROWS_BYTES_MAX)?;
+        let times = (
+            u64::from_le_bytes(input.array()?),
+            u64::from_le_bytes(input.array()?),
+        );
+        let filter_at = lengths.head.saturating_sub(filter_bytes).max(FIXED_BYTES);
+        let mut packed = Input::new(bytes.get(FIXED_BYTES..filter_at).unwrap_or(&[]), "dictionary");
+        let dictionary = decompress(&mut packed, HEAD_BYTES_MAX)?;
+        let mut head = Self {
+            head_bytes: lengths.head,
+            body_bytes: lengths.body,
+            records,
+            rows_bytes,
+            times,
+            level_counts: [0; 6],
+            callsites: Vec::new(),
+            threads: Vec::new(),
+            groups: Vec::new(),
+            spine: ([0; 3], 0),
+            filter: bytes.get(filter_at..).unwrap_or(&[]).to_vec(),
+        };
+        head.read_dictionary(&dictionary)?;
+        head.check()?;
+        Ok(head)
+    }
+
+    fn read_dictionary(&mut self, dictionary: &[u8]) -> Result<(), StoreError> {
+        let mut input = Input::new(dictionary, "dictionary");
+        for count in &mut self.level_counts {
+            *count = input.varint()?;
+        }
+        for _ in 0..input.length("threads", THREADS_MAX)? {
+            let id = input.varint()?;
+            let name = String::from_utf8_lossy(input.blob(NAME_BYTES_MAX)?).into_owned();
+            self.threads.push(DictionaryThread { id, name });
+        }
+        for _ in 0..input.length("callsites", CALLSITES_MAX)? {
+            let definition = input.blob(ROW_BYTES_MAX)?;
+            let (process, callsite) = read_definition(definition).map_err(StoreError::Callsite)?;
+            self.callsites.push(DictionaryCallsite {
+                callsite,
+                process,
+                definition: definition.to_vec(),
+            });
+        }
+        for length in &mut self.spine.0 {
+            *length = input.length("length of a column", BODY_BYTES_MAX)?;
+        }
+        self.spine.1 = input.u32()?;
+        for _ in 0..input.length("groups", 2 * GROUPS_MAX + CALLSITES_MAX)? {
+            self.groups.push(read_group(&mut input, self.callsites.len())?);
+        }
+        match input.is_empty() {
+            true => Ok(()),
+            false => Err(StoreError::Contradiction {
+                what: "length of the dictionary",
+            }),
+        }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let groups = self.groups.iter();
+        let rows: usize = groups.clone().map(|group| group.rows).sum();
+        let bytes: usize = groups
+            .clone()
+            .flat_map(|group| &group.columns)
+            .chain(&self.spine.0)
+            .sum();
+        // A value is at least a byte of its row, so that this bounds the memory of a block that is read.
+        let filled = |group: &GroupEntry| group.columns.iter().filter(|length| **length > 0).count();
+        let cells: usize = groups.map(|group| group.rows.saturating_mul(filled(group))).sum();
+        if rows != self.records || bytes + END.len() != self.body_bytes {
+            return Err(StoreError::Contradiction { what: "dictionary" });
+        }
+        limit("values of a block", cells, self.rows_bytes)
+    }
+
+    /// Writes a head; its lengths are found out here.
+    pub(crate) fn encode(&self, compressor: &mut Compressor, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[0; 8]);
+        for number in [self.body_bytes, self.records, self.rows_bytes, self.filter.len()] {
+            out.extend_from_slice(&(number as u32).to_le_bytes());
+        }
+        out.extend_from_slice(&self.times.0.to_le_bytes());
+        out.extend_from_slice(&self.times.1.to_le_bytes());
+        compressor.put(out, &self.dictionary());
+        out.extend_from_slice(&self.filter);
+        let length = (out.len() - start) as u32;
+        out[start + 12..start + 16].copy_from_slice(&length.to_le_bytes());
+        let checksum = crc32c::crc32c(&out[start + 12..]);
+        out[start + 8..start + 12].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    fn dictionary(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.level_counts
+            .iter()
+            .for_each(|count| put_varint(&mut bytes, *count));
+        put_varint(&mut bytes, self.threads.len() as u64);
+        for thread in &self.threads {
+            put_varint(&mut bytes, thread.id);
+            put_blob(&mut bytes, thread.name.as_bytes());
+        }
+        put_varint(&mut bytes, self.callsites.len() as u64);
+        for callsite in &self.callsites {
+            put_blob(&mut bytes, &callsite.definition);
+        }
+        self.spine
+            .0
+            .iter()
+            .for_each(|length| put_varint(&mut bytes, *length as u64));
+        bytes.extend_from_slice(&self.spine.1.to_le_bytes());
+        put_varint(&mut bytes, self.groups.len() as u64);
+        for group in &self.groups {
+            put_group(&mut bytes, group);
+        }
+        bytes
+    }
+}
+
+fn put_level(out: &mut Vec<u8>, level: Option<Level>) {
+    out.push(level.map_or(NO_LEVEL, Level::code));
+}
+
+fn read_level(input: &mut Input<'_>) -> Result<Option<Level>, StoreError> {
+    Ok(Level::from_code(input.u8()?))
+}
+
+fn put_group(out: &mut Vec<u8>, group: &GroupEntry) {
+    match &group.kind {
+        GroupKind::Fixed { callsite } => {
+            out.push(0);
+            put_varint(out, u64::from(*callsite));
+        }
+        GroupKind::Dynamic { callsite, shape } => {
+            out.push(1);
+            put_varint(out, u64::from(*callsite));
+            put_blob(out, shape);
+        }
+        GroupKind::Whole { callsite } => {
+            out.push(2);
+            put_varint(out, u64::from(*callsite));
+        }
+        GroupKind::Template { level, template } => {
+            out.push(3);
+            put_level(out, *level);
+            put_blob(out, template);
+        }
+        GroupKind::Lines { level } => {
+            out.push(4);
+            put_level(out, *level);
+        }
+    }
+    put_varint(out, group.rows as u64);
+    put_varint(out, group.columns.len() as u64);
+    group
+        .columns
+        .iter()
+        .for_each(|length| put_varint(out, *length as u64));
+    out.extend_from_slice(&group.checksum.to_le_bytes());
+}
+
+fn read_group(input: &mut Input<'_>, callsites: usize) -> Result<GroupEntry, StoreError> {
+    let code = input.u8()?;
+    let mut callsite = 0;
+    if code < 3 {
+        callsite = input.length("number of a callsite", callsites.saturating_sub(1))? as u32;
+        if callsites == 0 {
+            return Err(StoreError::Contradiction {
+                what: "callsite of a group",
+            });
+        }
+    }
+    let kind = match code {
+        0 => GroupKind::Fixed { callsite },
+        1 => GroupKind::Dynamic {
+            callsite,
+            shape: input.blob(ROW_BYTES_MAX)?.to_vec(),
+        },
+        2 => GroupKind::Whole { callsite },
+        3 => GroupKind::Template {
+            level: read_level(input)?,
+            template: input.blob(ROW_BYTES_MAX)?.to_vec(),
+        },
+        4 => GroupKind::Lines {
+            level: read_level(input)?,
+        },
+        found => {
+            return Err(StoreError::Unknown {
+                what: "kind of group",
+                found: u64::from(found),
+            });
+        }
+    };
+    let rows = input.length("records of a group", ROWS_MAX)?;
+    let columns = (0..input.length("columns of a group", COLUMNS_MAX)?)
+        .map(|_| input.length("length of a column", BODY_BYTES_MAX))
+        .collect::<Result<Vec<usize>, StoreError>>()?;
+    Ok(GroupEntry {
+        kind,
+        rows,
+        columns,
+        checksum: input.u32()?,
+    })
+}

@@ -1,0 +1,33 @@
+//! Segments: compressed files of records in self-contained blocks with typed columns.
+//!
+//! A [`RowWriter`] puts records as *rows* into a buffer, an [`Encoder`] turns a buffer of rows into a block, and a
+//! [`SegmentReader`] turns the blocks of a file into rows again, in the same order and with the same values. The bytes
+//! are drawn in `spec/segment.md`. Apart from the shells [`SegmentReader`] and [`SegmentWriter`], the crate has no I/O,
+//! and it has no clock. What it reads is treated as hostile: each length is checked before it is used, and what cannot
+//! be read is an error that costs one block.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![forbid(unsafe_code)]
+
+mod block;
+mod bytes;
+mod columns;
+mod error;
+mod filter;
+mod floats;
+mod group;
+mod head;
+mod integers;
+pub mod limits;
+mod line_template;
+mod reader;
+mod rows;
+mod texts;
+mod writer;
+
+pub use block::{Block, ColumnValues, Encoder};
+pub use error::StoreError;
+pub use filter::{TokenFilter, tokens};
+pub use head::{BlockHead, DictionaryCallsite, DictionaryThread, GroupKind};
+pub use reader::{Damage, SegmentReader};
+pub use rows::{Row, RowCallsite, RowError, RowProcess, RowThread, RowWriter, Rows};
+pub use writer::SegmentWriter;

@@ -1,0 +1,44 @@
+//! Bounds of segments, each with its reason.
+
+/// Bytes of the rows of a block: what a reader has to hold for one block.
+pub const ROWS_BYTES_MAX: usize = 8 << 20;
+/// Rows of a block: more give a column no better ratio, and cost a reader that needs one of them.
+pub const ROWS_MAX: usize = 1 << 16;
+/// Bytes of a head, its dictionary and its filter.
+pub const HEAD_BYTES_MAX: usize = 4 << 20;
+/// Bytes of all columns of a block. What does not compress is stored as it is, with at most a few bytes a value more.
+pub const BODY_BYTES_MAX: usize = 32 << 20;
+/// Groups of a block whose records have kinds or templates of their own; records of further ones are stored as bytes.
+pub const GROUPS_MAX: usize = 4_096;
+/// Fields of a record that have columns of their own, as many as a record may have.
+pub const COLUMNS_MAX: usize = 255;
+/// Threads of a block.
+pub const THREADS_MAX: usize = 1 << 16;
+/// Callsites of a block.
+pub const CALLSITES_MAX: usize = 1 << 16;
+/// Bytes of a thread's name, of an application's or a host's.
+pub const NAME_BYTES_MAX: usize = 1_024;
+/// Bytes of a row: a record of the most bytes, a callsite, or a line of text.
+pub const ROW_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a line from which no template is taken: such lines are dumps, not sentences.
+pub const TEMPLATE_LINE_BYTES_MAX: usize = 4_096;
+/// Variables of a line that have columns: lines with more are lists.
+pub const TEMPLATE_VARIABLES_MAX: usize = 64;
+/// Lines of one template below which columns of their own cost more than they save.
+pub const TEMPLATE_LINES_MIN: usize = 8;
+/// Bytes of a token that is in a filter: longer ones are found by their front.
+pub const TOKEN_BYTES_MAX: usize = 64;
+/// Values that a writer looks at to choose an encoding.
+pub const SAMPLE_VALUES: usize = 1_024;
+/// Values that share a reference and a width in a packed column.
+pub const CHUNK_VALUES: usize = 128;
+/// Level of zstd for columns: above it text gains a few per cent and costs twice the time.
+pub const ZSTD_LEVEL: i32 = 3;
+/// Bytes below which compression is not tried: a frame has 13 of its own.
+pub const COMPRESS_BYTES_MIN: usize = 32;
+/// Places that are tried as the next block behind a damaged one: more of them are no accident.
+pub const RESYNC_TRIES_MAX: usize = 4_096;
+/// Bytes that are read at a time in search of the next block.
+pub const RESYNC_READ_BYTES: usize = 1 << 16;
+/// Nanoseconds that a block of a [`SegmentWriter`](crate::SegmentWriter) spans at most: a reader skips by time.
+pub const BLOCK_SPAN_NS: u64 = 1_000_000_000;

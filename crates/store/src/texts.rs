@@ -1,0 +1,247 @@
+//! Columns of text and bytes: constant, dictionary, or one behind the other; compressed where that pays.
+
+use crate::bytes::{Compressor, Input, decompress, put_blob};
+use crate::error::StoreError;
+use crate::integers;
+use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
+
+const CONSTANT: u8 = 0;
+/// Distinct values, and for each value which one it is.
+const DICTIONARY: u8 = 1;
+const PLAIN: u8 = 2;
+
+/// Values that are looked at before a dictionary is given up.
+const TRIED_VALUES: usize = 512;
+/// Places that are looked at for one value before a dictionary is given up: hostile text could make them collide.
+const PROBES_MAX: usize = 32;
+
+/// Values of a column, one behind the other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Texts {
+    pub(crate) bytes: Vec<u8>,
+    /// End of each value.
+    pub(crate) ends: Vec<u32>,
+}
+
+impl Texts {
+    pub(crate) fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    pub(crate) fn pop(&mut self) {
+        self.ends.pop();
+        self.bytes
+            .truncate(self.ends.last().map_or(0, |end| *end as usize));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn value(&self, number: usize) -> &[u8] {
+        let start = match number {
+            0 => 0,
+            _ => self.ends.get(number - 1).map_or(0, |end| *end as usize),
+        };
+        let end = self.ends.get(number).map_or(start, |end| *end as usize);
+        self.bytes.get(start..end).unwrap_or(&[])
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|number| self.value(number))
+    }
+}
+
+/// The distinct values of a column, and for each value which one it is.
+#[derive(Debug, Default)]
+struct Dictionary {
+    distinct: Texts,
+    places: Vec<u64>,
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut hash = bytes.len() as u64;
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let word = u64::from_le_bytes(*chunk.first_chunk().unwrap_or(&[0; 8]));
+        hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
+    }
+    for byte in chunks.remainder() {
+        hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(FACTOR);
+    }
+    hash ^ hash >> 29
+}
+
+/// Returns the dictionary; none where too few values repeat.
+fn dictionary(texts: &Texts) -> Option<Dictionary> {
+    let slots = (texts.len() / 2).next_power_of_two().max(64);
+    let mut table = vec![u32::MAX; slots];
+    let mut found = Dictionary::default();
+    for (number, value) in texts.values().enumerate() {
+        if number >= TRIED_VALUES && found.distinct.len() * 2 > number {
+            return None;
+        }
+        let mut slot = hash(value) as usize & (slots - 1);
+        let mut probes = 0;
+        let place = loop {
+            let entry = table.get_mut(slot)?;
+            if *entry == u32::MAX {
+                if found.distinct.len() * 4 > slots * 3 {
+                    return None;
+                }
+                *entry = found.distinct.len() as u32;
+                found.distinct.push(value);
+                break *entry;
+            }
+            if found.distinct.value(*entry as usize) == value {
+                break *entry;
+            }
+            probes += 1;
+            if probes > PROBES_MAX {
+                return None;
+            }
+            slot = (slot + 1) & (slots - 1);
+        };
+        found.places.push(u64::from(place));
+    }
+    (found.distinct.len() * 2 <= texts.len()).then_some(found)
+}
+
+/// Writes a column. Returns whether its values stand one behind the other, so that they belong into a filter.
+pub(crate) fn encode(
+    texts: &Texts,
+    compressor: &mut Compressor,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) -> bool {
+    if texts.len() == 0 {
+        return false;
+    }
+    match dictionary(texts) {
+        Some(found) if found.distinct.len() == 1 => {
+            out.push(CONSTANT);
+            put_blob(out, found.distinct.value(0));
+            false
+        }
+        Some(found) => {
+            out.push(DICTIONARY);
+            crate::bytes::put_varint(out, found.distinct.len() as u64);
+            put_plain(&found.distinct, compressor, scratch, out);
+            integers::encode(&found.places, compressor, scratch, out);
+            false
+        }
+        None => {
+            out.push(PLAIN);
+            put_plain(texts, compressor, scratch, out);
+            true
+        }
+    }
+}
+
+fn put_plain(texts: &Texts, compressor: &mut Compressor, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let mut start = 0;
+    let lengths: Vec<u64> = texts
+        .ends
+        .iter()
+        .map(|end| u64::from(*end - std::mem::replace(&mut start, *end)))
+        .collect();
+    integers::encode(&lengths, compressor, scratch, out);
+    compressor.put(out, &texts.bytes);
+}
+
+/// Reads a column of so many values, of at most so many bytes together.
+pub(crate) fn decode(input: &mut Input<'_>, count: usize, bytes_max: usize) -> Result<Texts, StoreError> {
+    if count == 0 {
+        return Ok(Texts::default());
+    }
+    let bytes_max = bytes_max.min(ROWS_BYTES_MAX);
+    match input.u8()? {
+        CONSTANT => {
+            let value = input.blob(ROW_BYTES_MAX)?;
+            let needed = value.len().saturating_mul(count);
+            crate::error::limit("bytes of a column", needed, bytes_max)?;
+            let mut texts = Texts::default();
+            (0..count).for_each(|_| texts.push(value));
+            Ok(texts)
+        }
+        DICTIONARY => {
+            let distinct = input.length("entries of a dictionary", count)?;
+            let entries = plain(input, distinct, bytes_max)?;
+            let mut texts = Texts::default();
+            for place in integers::decode(input, count)? {
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                if place >= entries.len() {
+                    return Err(StoreError::Contradiction { what: "dictionary" });
+                }
+                let value = entries.value(place);
+                crate::error::limit("bytes of a column", texts.bytes.len() + value.len(), bytes_max)?;
+                texts.push(value);
+            }
+            Ok(texts)
+        }
+        PLAIN => plain(input, count, bytes_max),
+        found => Err(StoreError::Unknown {
+            what: "encoding of text",
+            found: u64::from(found),
+        }),
+    }
+}
+
+fn plain(input: &mut Input<'_>, count: usize, bytes_max: usize) -> Result<Texts, StoreError> {
+    let lengths = integers::decode(input, count)?;
+    let bytes = decompress(input, bytes_max)?;
+    let mut ends = Vec::with_capacity(count);
+    let mut end = 0u64;
+    for length in lengths {
+        end = end.saturating_add(length);
+        if end > bytes.len() as u64 {
+            return Err(StoreError::Contradiction {
+                what: "lengths of text",
+            });
+        }
+        ends.push(end as u32);
+    }
+    if end != bytes.len() as u64 {
+        return Err(StoreError::Contradiction {
+            what: "lengths of text",
+        });
+    }
+    Ok(Texts { bytes, ends })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(values: &[&str]) -> usize {
+        let mut texts = Texts::default();
+        values.iter().for_each(|value| texts.push(value.as_bytes()));
+        let mut out = Vec::new();
+        encode(&texts, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        let read = decode(&mut Input::new(&out, "column"), values.len(), 1 << 20).expect("a column");
+        assert_eq!(read, texts);
+        out.len()
+    }
+
+    #[test]
+    fn columns_of_every_encoding_read_back() {
+        round(&[]);
+        assert!(round(&["BTCUSD"; 500]) < 12);
+        let symbols = ["BTCUSD", "ETHUSD", "", "XRPUSD"].repeat(256);
+        assert!(round(&symbols) < 330, "2 bits each");
+        let own: Vec<String> = (0..900).map(|n| format!("order {n} of {}", n * 7919)).collect();
+        round(&own.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_constant_may_not_grow_beyond_what_the_block_says() {
+        let mut texts = Texts::default();
+        (0..100).for_each(|_| texts.push(b"0123456789"));
+        let mut out = Vec::new();
+        encode(&texts, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        let read = decode(&mut Input::new(&out, "column"), 100, 999);
+        assert!(matches!(read, Err(StoreError::Limit { .. })), "{read:?}");
+    }
+}

@@ -1,0 +1,597 @@
+//! Segments as files: random records read back as they were written, and damage costs the block that it is in.
+
+use logdrive_store::{
+    Block, BlockHead, Encoder, Row, RowCallsite, RowThread, RowWriter, Rows, SegmentReader, SegmentWriter,
+    StoreError,
+};
+use logdrive_testkit::Random;
+use logdrive_wire::kind::FieldKind;
+use logdrive_wire::{Callsite, Field, Kind, Level};
+use std::io::{Cursor, Read, Seek, Write};
+
+/// A row with what its numbers stand for.
+#[derive(Debug, Clone, PartialEq)]
+struct Whole {
+    callsite: Option<Callsite>,
+    level: Option<Level>,
+    thread: Option<u32>,
+    unix_ns: u64,
+    payload: Vec<u8>,
+}
+
+fn all(rows: &[u8], callsites: &[Callsite]) -> Vec<Whole> {
+    let mut rows = Rows::new(rows);
+    let mut found = Vec::new();
+    while let Some(Row {
+        callsite,
+        line_level,
+        thread,
+        unix_ns,
+        payload,
+    }) = rows.next_row().expect("rows")
+    {
+        found.push(Whole {
+            callsite: callsite.map(|number| callsites[number as usize].clone()),
+            level: line_level,
+            thread,
+            unix_ns,
+            payload: payload.to_vec(),
+        });
+    }
+    found
+}
+
+fn of_block(block: &Block) -> Vec<Whole> {
+    let callsites: Vec<Callsite> = block
+        .head()
+        .callsites
+        .iter()
+        .map(|found| found.callsite.clone())
+        .collect();
+    all(&block.rows().expect("rows"), &callsites)
+}
+
+fn field_kinds() -> Vec<FieldKind> {
+    (1..=255u8)
+        .filter_map(|code| FieldKind::from_code(code).ok())
+        .collect()
+}
+
+fn put_value(random: &mut Random, kind: FieldKind, out: &mut Vec<u8>) {
+    if kind.optional {
+        let is_present = random.below(3) > 0;
+        out.push(u8::from(is_present));
+        if !is_present {
+            return;
+        }
+    }
+    let bytes = random.bits().to_le_bytes();
+    match kind.kind {
+        Kind::Bool => out.push(bytes[0] & 1),
+        Kind::I8 | Kind::U8 => out.push(bytes[0]),
+        Kind::I16 | Kind::U16 => out.extend_from_slice(&bytes[..2]),
+        Kind::I32 | Kind::U32 | Kind::F32 => out.extend_from_slice(&bytes[..4]),
+        Kind::I64 | Kind::U64 | Kind::Pointer => out.extend_from_slice(&bytes),
+        Kind::F64 => {
+            let value = random.below(100_000) as f64 / 100.0;
+            let value = if bytes[0] < 8 {
+                f64::from_le_bytes(bytes)
+            } else {
+                value
+            };
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        Kind::I128 | Kind::U128 => out.extend([bytes, bytes].concat()),
+        Kind::Char => out.extend_from_slice(&u32::from(char::from(bytes[0])).to_le_bytes()),
+        Kind::None => {}
+        Kind::Scope => out.extend_from_slice(&0u32.to_le_bytes()),
+        _ => {
+            let text = match random.below(3) {
+                0 => "BTCUSD".to_owned(),
+                1 => String::new(),
+                _ => format!("peer 10.0.0.{} said \"{:x}\"", bytes[0], random.bits()),
+            };
+            out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+}
+
+fn callsite(random: &mut Random, number: usize) -> Callsite {
+    let kinds = field_kinds();
+    let is_dynamic = random.below(3) == 0;
+    let level = Level::from_code(random.below(6) as u8).expect("a level");
+    let fields = (0..random.below(9)).map(|field| Field {
+        name: format!("field{field}"),
+        kind: loop {
+            let kind = kinds[random.below(kinds.len() as u64) as usize];
+            if !matches!(kind.kind, Kind::Scope | Kind::Message) {
+                break kind;
+            }
+        },
+        argument: false,
+    });
+    Callsite {
+        dynamic: is_dynamic,
+        line: number as u32,
+        level,
+        message: format!("message {number}"),
+        fields: fields.collect(),
+        ..Callsite::default()
+    }
+}
+
+/// Mostly a sound payload; sometimes one that is cut or has an unknown tag.
+fn payload(random: &mut Random, site: &Callsite) -> Vec<u8> {
+    let mut out = sound_payload(random, site);
+    if random.one_in(50) {
+        match site.dynamic {
+            true => out.insert(0, 0xfe),
+            false => drop(out.pop()),
+        }
+    }
+    out
+}
+
+fn sound_payload(random: &mut Random, site: &Callsite) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !site.dynamic {
+        site.fields
+            .iter()
+            .for_each(|field| put_value(random, field.kind, &mut out));
+        return out;
+    }
+    let kinds = field_kinds();
+    for number in 0..random.below(4) {
+        // Few shapes, so that some have many records.
+        let kind = kinds[(site.line as usize * 7 + number as usize * 3) % kinds.len()];
+        out.push(kind.code());
+        match (number as usize) < site.fields.len() {
+            true => out.push(number as u8),
+            false => out.extend(b"\xff\x03\x00key"),
+        }
+        put_value(random, kind, &mut out);
+    }
+    out
+}
+
+/// Rows of random records, and those records.
+fn random_rows(random: &mut Random, count: usize) -> (Vec<u8>, Vec<Whole>) {
+    let sites: Vec<Callsite> = (0..8).map(|number| callsite(random, number)).collect();
+    let named: Vec<RowCallsite> = sites
+        .iter()
+        .map(|site| RowCallsite::new(site, None).expect("a callsite"))
+        .collect();
+    let names = ["main", "worker", "", "größe"];
+    let (mut writer, mut out, mut at) = (RowWriter::default(), vec![0; 4 << 20], 0);
+    let mut unix_ns = 1_700_000_000_000_000_000;
+    let mut expected = Vec::new();
+    for _ in 0..count {
+        unix_ns = unix_ns + random.below(2_000) - 500;
+        let number = random.below(sites.len() as u64 + 1) as usize;
+        if let Some(site) = sites.get(number) {
+            let payload = payload(random, site);
+            let name = random.below(4) as usize;
+            let thread = RowThread {
+                id: name as u64 + 7,
+                name: names[name],
+            };
+            at = writer
+                .record(&mut out, at, &named[number], thread, unix_ns, &payload)
+                .expect("room");
+            expected.push((Some(site.clone()), None, unix_ns, payload));
+        } else {
+            let line = match random.below(4) {
+                0 => format!(
+                    "2026-11-24 04:{:02}:00,{:03} INFO block blk_-{} of 10.0.0.{}",
+                    random.below(60),
+                    random.below(1000),
+                    random.bits() >> 2,
+                    random.below(256)
+                ),
+                1 => format!(
+                    "GET /index/{:x} took {}ms 007",
+                    random.bits() >> 40,
+                    random.below(5000)
+                ),
+                2 => "no variable \x11 but a mark".to_owned(),
+                _ => format!("line {}", random.bits()),
+            };
+            let level = Level::from_code(random.below(9) as u8);
+            at = writer
+                .line(&mut out, at, level, unix_ns, line.as_bytes())
+                .expect("room");
+            expected.push((None, level, unix_ns, line.into_bytes()));
+        }
+    }
+    out.truncate(at);
+    let mut rows = Rows::new(&out);
+    let expected = expected.into_iter().map(|(callsite, level, unix_ns, payload)| {
+        let row = rows.next_row().expect("rows").expect("one");
+        Whole {
+            callsite,
+            level,
+            thread: row.thread,
+            unix_ns,
+            payload,
+        }
+    });
+    let expected = expected.collect();
+    (out, expected)
+}
+
+#[test]
+fn random_records_of_all_kinds_read_back_in_their_order() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let count = [1, 10, 300, 3_000][random.below(4) as usize];
+        let (rows, expected) = random_rows(&mut random, count);
+        let mut bytes = Vec::new();
+        Encoder::default().encode(&rows, &mut bytes).expect("a block");
+        let block = SegmentReader::new(Cursor::new(&bytes))
+            .next_block(|_| true)
+            .expect("a file")
+            .expect("a block");
+        assert_eq!(
+            block.head().head_bytes + block.head().body_bytes,
+            bytes.len(),
+            "seed {seed}"
+        );
+        let read = of_block(&block);
+        assert_eq!(read.len(), expected.len(), "seed {seed}");
+        for (read, expected) in read.iter().zip(&expected) {
+            assert_eq!(read, expected, "seed {seed}");
+        }
+        let times = expected.iter().map(|row| row.unix_ns);
+        assert_eq!(
+            block.head().times,
+            (times.clone().min().unwrap(), times.max().unwrap())
+        );
+    }
+}
+
+#[test]
+fn a_run_of_more_rows_than_a_block_takes_becomes_several() {
+    let mut rows = vec![0; 8 << 20];
+    let (mut writer, mut at) = (RowWriter::default(), 0);
+    let site = RowCallsite::new(&Callsite::default(), None).expect("a callsite");
+    for time in 0..70_000 {
+        at = writer
+            .record(&mut rows, at, &site, RowThread { id: 1, name: "main" }, time, b"")
+            .expect("room");
+    }
+    let mut bytes = Vec::new();
+    Encoder::default()
+        .encode(&rows[..at], &mut bytes)
+        .expect("blocks");
+    let mut reader = SegmentReader::new(Cursor::new(&bytes));
+    let mut counts = Vec::new();
+    while let Some(block) = reader.next_block(|_| true).expect("a file") {
+        counts.push(of_block(&block).len());
+    }
+    assert_eq!(counts, [65_536, 4_464]);
+}
+
+/// A file of three small blocks, and the place of each.
+fn three_blocks() -> (Vec<u8>, Vec<usize>) {
+    let mut random = Random::new(7);
+    let (mut bytes, mut places) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        places.push(bytes.len());
+        let (rows, _) = random_rows(&mut random, 6);
+        Encoder::default().encode(&rows, &mut bytes).expect("a block");
+    }
+    places.push(bytes.len());
+    (bytes, places)
+}
+
+fn read_all(bytes: &[u8]) -> (Vec<Vec<Whole>>, Vec<(u64, u64)>) {
+    let mut reader = SegmentReader::new(Cursor::new(bytes));
+    let mut blocks = Vec::new();
+    while let Some(block) = reader.next_block(|_| true).expect("a file") {
+        blocks.push(of_block(&block));
+    }
+    let damages = reader
+        .take_damages()
+        .into_iter()
+        .map(|damage| (damage.offset, damage.bytes));
+    (blocks, damages.collect())
+}
+
+#[test]
+fn a_flipped_bit_costs_one_block_and_is_told() {
+    let (mut bytes, places) = three_blocks();
+    let (sound, none) = read_all(&bytes);
+    assert!(sound.len() == 3 && none.is_empty());
+    for at in 0..bytes.len() {
+        let bit = 1 << (at % 8);
+        bytes[at] ^= bit;
+        let hit = places.iter().rposition(|place| *place <= at).expect("a block");
+        let (blocks, damages) = read_all(&bytes);
+        let mut expected = sound.clone();
+        expected.remove(hit);
+        assert_eq!(blocks, expected, "byte {at}");
+        let length = places[hit + 1] - places[hit];
+        // A length of the last block that grew looks like a block that is being written.
+        let is_last = hit == 2 && damages.is_empty();
+        assert!(
+            is_last || damages == [(places[hit] as u64, length as u64)],
+            "byte {at}: {damages:?}"
+        );
+        bytes[at] ^= bit;
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_opens_at_its_last_whole_block() {
+    let (bytes, places) = three_blocks();
+    let (sound, _) = read_all(&bytes);
+    for length in 0..bytes.len() {
+        let whole = places.iter().filter(|place| **place <= length).count() - 1;
+        let (blocks, damages) = read_all(&bytes[..length]);
+        assert_eq!(blocks, sound[..whole], "{length} bytes");
+        assert!(damages.is_empty(), "{length} bytes: {damages:?}");
+    }
+}
+
+#[test]
+fn blocks_behind_a_torn_one_are_read() {
+    let (bytes, places) = three_blocks();
+    let (sound, _) = read_all(&bytes);
+    for length in places[1] + 1..places[2] {
+        let torn = [&bytes[..length], &bytes[places[2]..]].concat();
+        let (blocks, damages) = read_all(&torn);
+        assert_eq!(blocks, [sound[0].clone(), sound[2].clone()], "{length} bytes");
+        assert_eq!(damages, [(places[1] as u64, (length - places[1]) as u64)]);
+    }
+}
+
+/// A file that grows under its reader.
+#[derive(Debug, Clone, Default)]
+struct Growing(std::rc::Rc<std::cell::RefCell<Vec<u8>>>, u64);
+
+impl Read for Growing {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = self.0.borrow();
+        let count = (&bytes[self.1 as usize..]).read(out)?;
+        self.1 += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Growing {
+    fn seek(&mut self, place: std::io::SeekFrom) -> std::io::Result<u64> {
+        let bytes = self.0.borrow();
+        let mut cursor = Cursor::new(&bytes[..]);
+        cursor.set_position(self.1);
+        self.1 = cursor.seek(place)?;
+        Ok(self.1)
+    }
+}
+
+#[test]
+fn a_file_is_read_while_it_is_written() {
+    let (bytes, _) = three_blocks();
+    let (sound, _) = read_all(&bytes);
+    let file = Growing::default();
+    let mut reader = SegmentReader::new(file.clone());
+    let mut blocks = Vec::new();
+    for byte in &bytes {
+        file.0.borrow_mut().write_all(&[*byte]).expect("memory");
+        while let Some(block) = reader.next_block(|_| true).expect("a file") {
+            blocks.push(of_block(&block));
+        }
+    }
+    assert_eq!(blocks, sound);
+    assert!(reader.take_damages().is_empty());
+}
+
+#[test]
+fn blocks_are_left_out_by_time_level_callsite_and_word() {
+    let mut bytes = Vec::new();
+    let mut writer = SegmentWriter::new(&mut bytes);
+    let site = |level| Callsite {
+        level,
+        message: "took {0}".into(),
+        fields: vec![Field {
+            name: "text".into(),
+            kind: FieldKind::plain(Kind::Str),
+            argument: true,
+        }],
+        ..Callsite::default()
+    };
+    for second in 0..4u64 {
+        let level = if second == 2 { Level::Error } else { Level::Info };
+        let site = RowCallsite::new(&site(level), None).expect("a callsite");
+        for number in 0..100 {
+            let text = format!("Order{second}_{number}");
+            let payload = [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+            let time = second * 1_000_000_000 + number;
+            writer
+                .record(&site, RowThread { id: 1, name: "main" }, time, &payload)
+                .expect("memory");
+        }
+    }
+    writer.flush().expect("memory");
+    let select = |wanted: &dyn Fn(&BlockHead) -> bool| -> Vec<u64> {
+        let mut reader = SegmentReader::new(Cursor::new(&bytes));
+        let mut seconds = Vec::new();
+        while let Some(block) = reader.next_block(wanted).expect("a file") {
+            seconds.push(block.head().times.0 / 1_000_000_000);
+        }
+        seconds
+    };
+    assert_eq!(select(&|_| true), [0, 1, 2, 3]);
+    assert_eq!(select(&|head| head.times.1 >= 3_000_000_000), [3]);
+    assert_eq!(
+        select(&|head| head.level_counts[usize::from(Level::Error.code())] > 0),
+        [2]
+    );
+    assert_eq!(
+        select(&|head| head
+            .callsites
+            .iter()
+            .any(|site| site.callsite.level == Level::Error)),
+        [2]
+    );
+    assert_eq!(select(&|head| head.filter().may_have(b"order1_99")), [1]);
+}
+
+#[test]
+fn hostile_bytes_with_sound_checksums_are_errors() {
+    // What a checksum does not catch: each byte of the dictionary and of the columns changed, and sums made anew.
+    let mut random = Random::new(3);
+    let (rows, _) = random_rows(&mut random, 40);
+    let mut bytes = Vec::new();
+    Encoder::default().encode(&rows, &mut bytes).expect("a block");
+    for at in 12..bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[at] = bytes[at].wrapping_add(1 + random.below(255) as u8);
+        let length = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) as usize;
+        if let Some(rest) = bytes.get(12..length) {
+            let sum = crc32c::crc32c(rest);
+            bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+        }
+        let read = BlockHead::decode(&bytes).and_then(|head| {
+            let body = bytes[head.head_bytes..].to_vec();
+            Block::new(head, body)?.rows()
+        });
+        if let Err(StoreError::NoBlock) = read {
+            panic!("byte {at}: the first bytes are sound");
+        }
+    }
+}
+
+/// The rows of `vectors/segment.json`: a record of fixed kinds, a dynamic one, a gap, and lines of text.
+fn vector_rows() -> Vec<u8> {
+    let field = |name: &str, kind| Field {
+        name: name.into(),
+        kind: FieldKind::plain(kind),
+        argument: true,
+    };
+    let order = Callsite {
+        line: 42,
+        file: "src/shop.rs".into(),
+        module: "shop".into(),
+        message: "order {0} of {1}".into(),
+        fields: vec![field("id", Kind::U64), field("symbol", Kind::Str)],
+        ..Callsite::default()
+    };
+    let other = Callsite {
+        dynamic: true,
+        level: Level::Warn,
+        message: "slow".into(),
+        ..Callsite::default()
+    };
+    let order = RowCallsite::new(&order, None).expect("a callsite");
+    let other = RowCallsite::new(&other, None).expect("a callsite");
+    let (mut writer, mut out, mut at) = (RowWriter::default(), vec![0; 1 << 16], 0);
+    let main = RowThread {
+        id: 417,
+        name: "main",
+    };
+    for number in 0..12u64 {
+        let time = 1_700_000_000_000_000_000 + 250 * number;
+        let payload = [
+            &(7_000 + number).to_le_bytes()[..],
+            &6u32.to_le_bytes(),
+            b"BTCUSD",
+        ]
+        .concat();
+        at = writer
+            .record(&mut out, at, &order, main, time, &payload)
+            .expect("room");
+        let payload = [&b"\x0c\xff\x04\x00took"[..], &1.5f32.to_le_bytes()].concat();
+        at = writer
+            .record(
+                &mut out,
+                at,
+                &other,
+                RowThread { id: 418, name: "" },
+                time + 7,
+                &payload,
+            )
+            .expect("room");
+        let line = format!(
+            "08:00:{number:02} block blk_{} is 0x7f in {number}ms",
+            900 + number * 31
+        );
+        at = writer
+            .line(&mut out, at, Some(Level::Info), time + 9, line.as_bytes())
+            .expect("room");
+    }
+    out.truncate(at);
+    out
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits = text.as_bytes().chunks_exact(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).expect("hex"), 16).expect("hex"))
+        .collect()
+}
+
+/// An old file is read for ever: the bytes of the vectors were written by the version that they are of.
+#[test]
+fn segment_vectors_read_as_they_say() {
+    let vectors = logdrive_testkit::vectors("segment");
+    let valid = vectors["valid"].as_array().expect("valid ones");
+    for case in valid {
+        let bytes = unhex(case["hex"].as_str().expect("hex"));
+        let head = BlockHead::decode(&bytes).expect("a head");
+        assert_eq!(head.records as u64, case["records"].as_u64().expect("a count"));
+        let block = Block::new(head, bytes[block_head_bytes(&bytes)..].to_vec()).expect("a block");
+        assert_eq!(
+            hex(&block.rows().expect("rows")),
+            case["rows"].as_str().expect("hex"),
+            "{}",
+            case["name"]
+        );
+    }
+    let invalid = vectors["invalid"].as_array().expect("invalid ones");
+    for case in invalid {
+        let bytes = unhex(case["hex"].as_str().expect("hex"));
+        let read = BlockHead::decode(&bytes).and_then(|head| {
+            let body = bytes.get(head.head_bytes..).unwrap_or(&[]).to_vec();
+            Block::new(head, body)?.rows()
+        });
+        let error = read.expect_err(case["name"].as_str().expect("a name"));
+        assert!(
+            format!("{error:?}").starts_with(case["error"].as_str().expect("an error")),
+            "{error:?}"
+        );
+    }
+    println!(
+        "vectors: segment.json: {} valid, {} invalid",
+        valid.len(),
+        invalid.len()
+    );
+}
+
+fn block_head_bytes(bytes: &[u8]) -> usize {
+    BlockHead::decode(bytes).expect("a head").head_bytes
+}
+
+/// Prints the vectors of this version, for `vectors/segment.json` when the version changes.
+#[test]
+fn a_block_of_the_vectors_is_written_and_read_by_this_version() {
+    let rows = vector_rows();
+    let mut bytes = Vec::new();
+    Encoder::default().encode(&rows, &mut bytes).expect("a block");
+    let head_bytes = block_head_bytes(&bytes);
+    let read = Block::new(
+        BlockHead::decode(&bytes).expect("a head"),
+        bytes[head_bytes..].to_vec(),
+    );
+    let read = read.expect("a block").rows().expect("rows");
+    println!("hex {}\nrows {}", hex(&bytes), hex(&read));
+    let (mut written, mut read) = (Rows::new(&rows), Rows::new(&read));
+    for _ in 0..36 {
+        assert_eq!(written.next_row().expect("rows"), read.next_row().expect("rows"));
+    }
+    assert_eq!(read.next_row().expect("rows"), None);
+}
