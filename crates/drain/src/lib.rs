@@ -30,6 +30,11 @@ mod quota;
 mod recover;
 mod recovery_state;
 pub mod schema;
+#[cfg(feature = "segments")]
+mod segment;
+#[cfg(not(feature = "segments"))]
+#[path = "segment_off.rs"]
+mod segment;
 mod session_place;
 #[cfg(all(feature = "ship", target_os = "linux"))]
 pub mod ship;

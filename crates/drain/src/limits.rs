@@ -158,3 +158,7 @@ pub const SHIP_QUEUE_BYTES: usize = 18 << 20;
 
 /// Addresses of a collector.
 pub const SHIP_ADDRESSES_MAX: usize = 16;
+
+/// Time after which a block of a segment is written at the earliest, unless its buffer is full or someone asks: each block
+/// has its callsites in it.
+pub(crate) const SEGMENT_FLUSH_EVERY: Duration = Duration::from_secs(1);

@@ -51,6 +51,13 @@ impl Layout {
         Self(Style::Logfmt.into())
     }
 
+    /// Compressed blocks with typed columns in place of lines, for files: `logdrive cat` shows them. A block is written when its
+    /// megabyte of records is full, once a second, and at a flush. Without the feature `segments`, and for a [`Console`], it
+    /// is an error of [`crate::Builder::init`].
+    pub fn segments() -> Self {
+        Self(Style::Segments.into())
+    }
+
     /// A pattern with placeholders such as `{time}` and `{message}`; a mistake in it is an error of [`crate::Builder::init`].
     pub fn pattern(pattern: &str) -> Self {
         Self(Style::Pattern(pattern.to_owned()).into())

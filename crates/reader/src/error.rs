@@ -34,6 +34,17 @@ pub enum ReadError {
         /// Cause, as the decoder gives it.
         cause: io::Error,
     },
+    /// A part of a segment that is no block. What stands before and behind it is read.
+    #[error("{}: {damage}; the records before and behind them are read", path.display())]
+    Damage {
+        /// The file.
+        path: PathBuf,
+        /// Place and reason.
+        damage: logdrive_store::Damage,
+    },
+    /// A segment from a pipe, in which nothing can be skipped.
+    #[error("a segment cannot be read from a pipe: name the file")]
+    SegmentStream,
     /// A directory where a log file is expected.
     #[error("{0} is a directory: name the log files in it, such as {0}/*.log", path.display())]
     Directory {

@@ -2,10 +2,12 @@
 
 use crate::error::ReadError;
 use crate::log_files::LogFile;
+use crate::segment::{MAGIC, SegmentLines};
+use logdrive_drain::layout::Style;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,8 @@ struct OpenFile {
     path: PathBuf,
     reader: Box<dyn Read + Send + Sync>,
     is_compressed: bool,
+    /// A segment, which is read in place of the reader.
+    segment: Option<Box<SegmentLines>>,
     /// Something to wait on, where this is no regular file.
     stream: Option<OwnedFd>,
 }
@@ -33,6 +37,8 @@ impl std::fmt::Debug for OpenFile {
 pub struct Input {
     waiting: VecDeque<LogFile>,
     current: Option<OpenFile>,
+    /// Style in which records of segments are laid out.
+    style: Style,
 }
 
 impl Input {
@@ -41,7 +47,34 @@ impl Input {
         Self {
             waiting: parts.into(),
             current: None,
+            style: Style::Text,
         }
+    }
+
+    /// Lays records of segments out in another style than text.
+    #[must_use]
+    pub fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// Returns what was damaged in the segment that is open, since the last call.
+    pub(crate) fn take_damages(&mut self) -> Vec<ReadError> {
+        let Some(OpenFile {
+            path,
+            segment: Some(segment),
+            ..
+        }) = &mut self.current
+        else {
+            return Vec::new();
+        };
+        let damages = segment.take_damages().into_iter();
+        damages
+            .map(|damage| ReadError::Damage {
+                path: path.clone(),
+                damage,
+            })
+            .collect()
     }
 
     /// Opens the next part that may hold records from `since_ns` on. `false` when there is none.
@@ -49,7 +82,7 @@ impl Input {
         self.current = None;
         while let Some(part) = self.waiting.pop_front() {
             if !part.is_before(since_ns) {
-                self.current = Some(OpenFile::open(&part.path)?);
+                self.current = Some(OpenFile::open(&part.path, &self.style, since_ns)?);
                 return Ok(true);
             }
         }
@@ -72,7 +105,11 @@ impl Input {
             return Ok(0);
         };
         loop {
-            match file.reader.read(bytes) {
+            let read = match &mut file.segment {
+                Some(segment) => segment.read(bytes),
+                None => file.reader.read(bytes),
+            };
+            match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) if file.is_compressed => {
                     let path = file.path.clone();
@@ -103,7 +140,7 @@ impl Input {
 
 impl OpenFile {
     /// Opens a file, or standard input for `-`, and finds out how it is compressed.
-    fn open(path: &Path) -> Result<Self, ReadError> {
+    fn open(path: &Path, style: &Style, since_ns: Option<u64>) -> Result<Self, ReadError> {
         let cannot_read = ReadError::read(path);
         let mut file = match path.as_os_str() == "-" {
             true => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(&cannot_read)?),
@@ -121,6 +158,20 @@ impl OpenFile {
         };
         let first = first_bytes(&mut file).map_err(&cannot_read)?;
         let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);
+        if first == MAGIC {
+            if !kind.is_file() {
+                return Err(ReadError::SegmentStream);
+            }
+            file.rewind().map_err(&cannot_read)?;
+            let segment = SegmentLines::new(file, style.clone(), since_ns)?;
+            return Ok(Self {
+                path: path.to_owned(),
+                reader: Box::new(io::empty()),
+                is_compressed: false,
+                segment: Some(Box::new(segment)),
+                stream: None,
+            });
+        }
         let raw = Cursor::new(first).chain(file);
         let reader: Box<dyn Read + Send + Sync> = match (is_gzip, is_zstd) {
             (true, _) => Box::new(flate2::read::MultiGzDecoder::new(raw)),
@@ -131,6 +182,7 @@ impl OpenFile {
             path: path.to_owned(),
             reader,
             is_compressed: is_gzip || is_zstd,
+            segment: None,
             stream,
         })
     }

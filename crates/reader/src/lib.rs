@@ -31,6 +31,7 @@ mod part;
 mod past;
 mod pen;
 mod record;
+mod segment;
 mod source;
 mod text;
 mod times;

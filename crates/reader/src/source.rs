@@ -243,6 +243,7 @@ impl Source {
                 self.failures.push(error);
                 0
             });
+            self.failures.extend(self.input.take_damages());
             if length == 0 {
                 self.end_line(end);
                 self.input.close();

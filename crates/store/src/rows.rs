@@ -130,6 +130,8 @@ pub struct RowWriter {
     threads: Vec<DefinedThread>,
     thread_numbers: HashMap<u64, usize>,
     last_thread: usize,
+    /// Bytes of the buffer before the part that is written to.
+    before: usize,
 }
 
 #[derive(Debug)]
@@ -171,8 +173,15 @@ impl RowWriter {
         put_record(out, at, (LINE, u32::from(level)), u32::MAX, unix_ns, line)
     }
 
+    /// Says that what is written to next is the rest of a buffer, behind so many bytes.
+    #[inline]
+    pub fn go_on_behind(&mut self, before: usize) {
+        self.before = before;
+    }
+
     /// Forgets definitions at this place and behind it.
     fn take_back(&mut self, at: usize) {
+        let at = self.before + at;
         while self.callsites.last().is_some_and(|(_, place)| *place >= at) {
             self.callsites.pop();
         }
@@ -208,7 +217,7 @@ impl RowWriter {
         self.threads.push(DefinedThread {
             id: thread.id,
             name: thread.name.to_owned(),
-            at,
+            at: self.before + at,
         });
         self.thread_numbers.insert(thread.id, number);
         self.last_thread = number;
@@ -241,7 +250,7 @@ impl RowWriter {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed) << NUMBER_BITS | number as u64;
         // Relaxed: as above.
         callsite.defined.store(serial, Ordering::Relaxed);
-        self.callsites.push((serial, at));
+        self.callsites.push((serial, self.before + at));
         Some((end, number as u32))
     }
 }

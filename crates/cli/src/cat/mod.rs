@@ -10,6 +10,7 @@ use crate::error::CliError;
 use crate::output::{Output, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::suggestion::most_similar;
+use logdrive_drain::layout::Style as SegmentStyle;
 use logdrive_reader::{
     DIRECTORY_ENTRIES_MAX, FILES_MAX, Input, Last, LogFile, Shape, Source, SourceOptions, chain, chunk_bytes,
     log_files, merge,
@@ -85,7 +86,12 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
         chunk_bytes: chunk_bytes(logs.len()),
         keep_order: args.no_merge,
     };
-    let source = |(name, parts)| Source::new(name, Input::new(parts), options);
+    let style = if args.json {
+        SegmentStyle::Json
+    } else {
+        SegmentStyle::Text
+    };
+    let source = |(name, parts)| Source::new(name, Input::new(parts).style(style.clone()), options);
     Ok(logs.into_iter().map(source).collect())
 }
 

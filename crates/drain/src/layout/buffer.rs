@@ -15,6 +15,8 @@ pub struct LineBuffer<'a> {
     pub(super) bytes: &'a mut [u8],
     /// Bytes that are written; never more than there are.
     pub(super) length: usize,
+    /// Bytes before this buffer that belong to it: rows of segments name what stands there.
+    pub(super) before: usize,
 }
 
 impl<'a> LineBuffer<'a> {
@@ -28,7 +30,19 @@ impl<'a> LineBuffer<'a> {
     #[inline]
     pub fn resume(bytes: &'a mut [u8], length: usize) -> Self {
         let length = length.min(bytes.len());
-        Self { bytes, length }
+        Self {
+            bytes,
+            length,
+            before: 0,
+        }
+    }
+
+    /// Says that so many bytes were written before, which a [segment](super::Style::Segments) has to know.
+    #[inline]
+    #[must_use]
+    pub fn behind(mut self, before: usize) -> Self {
+        self.before = before;
+        self
     }
 
     /// Number of bytes written.

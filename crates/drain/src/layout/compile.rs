@@ -88,7 +88,7 @@ pub(super) fn steps(
         steps: Builder::default(),
     };
     match &options.style {
-        Style::Text => compiler.text(),
+        Style::Text | Style::Segments => compiler.text(),
         Style::Glog => compiler.glog(Escape::Text),
         Style::GlogRaw => compiler.glog(Escape::Raw),
         Style::Json => compiler.json(),

@@ -14,14 +14,14 @@ use super::escape::{Escape, escaped};
 pub enum LayoutError {
     /// A word that is not part of a layout's one-line form.
     #[error(
-        "unknown word \"{word}\" in a layout: use text, glog, json, logfmt or pattern, and local or color"
+        "unknown word \"{word}\" in a layout: use text, glog, json, logfmt, segments or pattern, and local or color"
     )]
     UnknownWord {
         /// The unknown word, shortened and escaped.
         word: String,
     },
     /// No style, or more than one.
-    #[error("a layout names one style: text, glog, json, logfmt or pattern")]
+    #[error("a layout names one style: text, glog, json, logfmt, segments or pattern")]
     StyleCount,
     /// A text is longer than its limit.
     #[error("the {what} is too long: use at most {limit} bytes")]
@@ -39,6 +39,12 @@ pub enum LayoutError {
         /// The mistake, and what is allowed there.
         what: String,
     },
+    /// Segments were asked for, and this build has none.
+    #[error("the layout segments needs the feature segments of logdrive-drain: use text or json")]
+    NoSegments,
+    /// Segments were asked for where lines are wanted.
+    #[error("the layout segments is for files: give a terminal, a pipe or a collector text or json")]
+    SegmentsNeedFile,
     /// Local time was asked for, and this build has UTC only.
     #[error("local time needs the feature local-time of logdrive-drain: use utc")]
     NoLocalTime,

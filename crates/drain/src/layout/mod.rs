@@ -53,6 +53,7 @@ mod time;
 mod value;
 mod write;
 
+use crate::segment::{self, RowLayout, RowPlan};
 use logdrive_wire::Callsite;
 
 pub use buffer::LineBuffer;
@@ -162,6 +163,7 @@ pub struct Layout {
     spans: SpanTextCache,
     thread: ThreadNameCache,
     prefixes: PrefixCache,
+    rows: RowLayout,
 }
 
 impl Layout {
@@ -177,6 +179,9 @@ impl Layout {
             }
             _ => Vec::new(),
         };
+        if options.style == Style::Segments && !segment::IS_BUILT_IN {
+            return Err(LayoutError::NoSegments);
+        }
         for (what, name) in [("application name", &process.app), ("host name", &process.host)] {
             if name.len() > NAME_BYTES_MAX {
                 return Err(LayoutError::TooLong {
@@ -195,6 +200,7 @@ impl Layout {
             spans: SpanTextCache::default(),
             thread: ThreadNameCache::default(),
             prefixes: PrefixCache::default(),
+            rows: RowLayout::default(),
         })
     }
 
@@ -245,6 +251,12 @@ impl Layout {
                 false => site.fields.iter().map(|field| field.kind).collect(),
             },
             level: site.level,
+            row: (self.options.style == Style::Segments)
+                .then(|| {
+                    let named = (process.app.as_str(), process.pid, process.host.as_str());
+                    RowPlan::new(site, names_process.then_some(named))
+                })
+                .flatten(),
             fields: Box::new(fields),
         }
     }
@@ -255,6 +267,9 @@ impl Layout {
     /// again, and where an empty one is too small, call [`line_cut`](Self::line_cut).
     #[inline]
     pub fn line(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
+        if plan.row.is_some() {
+            return self.row(plan, record, out);
+        }
         match self.put_line(plan, &plan.main, record, out.bytes, out.length) {
             Ok(end) if end <= out.bytes.len() => {
                 out.length = end;
@@ -262,6 +277,26 @@ impl Layout {
             }
             Ok(_) => Outcome::Overflow,
             Err(_) => self.line_malformed(plan, record, out),
+        }
+    }
+
+    /// Writes a record as a row of a segment.
+    #[inline(never)]
+    fn row(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
+        let Some(row) = &plan.row else {
+            return Outcome::Overflow;
+        };
+        let thread = (record.thread.id, record.thread.name);
+        let place = (out.before, out.length);
+        match self
+            .rows
+            .put(row, thread, (record.unix_ns, record.payload), out.bytes, place)
+        {
+            Some(end) => {
+                out.length = end;
+                Outcome::Done
+            }
+            None => Outcome::Overflow,
         }
     }
 
@@ -280,6 +315,9 @@ impl Layout {
     ///
     /// Slow, and allocates up to [`LINE_BYTES_MAX`]. [`Outcome::Overflow`] means that not even the mark fits.
     pub fn line_cut(&mut self, plan: &Plan, record: &Record<'_>, out: &mut LineBuffer<'_>) -> Outcome {
+        if self.options.style == Style::Segments {
+            return self.row(plan, record, out);
+        }
         let room = out.bytes.len() - out.length;
         // Only what fits is shown, but a part of the line has to fit here as a whole to be shown at all.
         let most = room + 8 * record.payload.len() + 4_096;

@@ -36,6 +36,9 @@ pub enum Style {
     Slog,
     /// Pairs `key=value` in logfmt.
     Logfmt,
+    /// No lines: records as they are, for a file of compressed blocks with typed columns (`spec/segment.md`), which `logdrive
+    /// cat` shows as text. With the feature `segments`. A block is written when its buffer is full, and once a second.
+    Segments,
     /// A pattern of one's own: literal text and items in braces.
     ///
     /// | item | shows |
@@ -57,20 +60,21 @@ pub enum Style {
 }
 
 /// Styles that are one word.
-const NAMED: [(&str, Style); 6] = [
+const NAMED: [(&str, Style); 7] = [
     ("text", Style::Text),
     ("json", Style::Json),
     ("slog", Style::Slog),
     ("logfmt", Style::Logfmt),
     ("glog", Style::Glog),
     ("glog-raw", Style::GlogRaw),
+    ("segments", Style::Segments),
 ];
 
 impl Style {
     /// Style in which fields are written.
     pub(super) fn field_style(&self) -> FieldStyle {
         match self {
-            Self::Text | Self::Glog | Self::GlogRaw | Self::Pattern(_) => FieldStyle::Text,
+            Self::Text | Self::Glog | Self::GlogRaw | Self::Segments | Self::Pattern(_) => FieldStyle::Text,
             Self::Json | Self::Slog => FieldStyle::Json,
             Self::Logfmt => FieldStyle::Logfmt,
         }
@@ -278,11 +282,11 @@ mod tests {
         let error = |text: &str| LayoutOptions::from_text(text).unwrap_err().to_string();
         assert_eq!(
             error("xml"),
-            "unknown word \"xml\" in a layout: use text, glog, json, logfmt or pattern, and local or color"
+            "unknown word \"xml\" in a layout: use text, glog, json, logfmt, segments or pattern, and local or color"
         );
         assert_eq!(
             error(""),
-            "a layout names one style: text, glog, json, logfmt or pattern"
+            "a layout names one style: text, glog, json, logfmt, segments or pattern"
         );
         assert_eq!(error("text json"), error("local"));
         assert!(error("pattern {nope}").contains("{time}"));

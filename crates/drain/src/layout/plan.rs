@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Kind, Level, Spec};
 
+use crate::segment::RowPlan;
+
 use super::escape::{Bare, Escape};
 use super::pattern::Pad;
 use super::time::{Digits, TimeForm};
@@ -27,6 +29,8 @@ pub struct Plan {
     pub(super) kinds: Box<[FieldKind]>,
     pub(super) fields: Box<Fields>,
     pub(super) level: Level,
+    /// The callsite as rows of segments name it; none where lines are made.
+    pub(super) row: Option<RowPlan>,
 }
 
 impl Plan {
@@ -34,7 +38,7 @@ impl Plan {
     /// order, so that a [`SharedPrefix`](super::SharedPrefix) serves them.
     #[inline]
     pub fn has_shared_prefix(&self) -> bool {
-        self.main.sequential
+        self.main.sequential && self.row.is_none()
     }
 }
 

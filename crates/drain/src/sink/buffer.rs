@@ -4,8 +4,10 @@
 use crate::drain::callsite::RoutedCallsite;
 use crate::drain::ring_reader::{ReadError, RingReader};
 use crate::drain::run::{Run, Stop};
-use crate::layout::{Layout, LayoutError, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record};
-use crate::limits::PAUSE_BUSY_NS_MAX;
+use crate::layout::{
+    Layout, LayoutError, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style,
+};
+use crate::limits::{PAUSE_BUSY_NS_MAX, SEGMENT_FLUSH_EVERY};
 use crate::sink::account::DropAccount;
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::options::{Overflow, SinkOptions};
@@ -87,11 +89,16 @@ impl SinkSettings {
         layout: LayoutOptions,
         process: &ProcessInfo,
     ) -> Result<Self, LayoutError> {
+        let flush_every = match layout.style {
+            // A block of few records is large.
+            Style::Segments => options.flush_every.max(SEGMENT_FLUSH_EVERY),
+            _ => options.flush_every,
+        };
         Ok(Self {
             layout: Layout::new(layout, process.clone())?,
             min_level: options.min_level,
             flush_level: options.flush_level,
-            flush_every: options.flush_every,
+            flush_every,
             overflow: options.overflow,
         })
     }
@@ -207,7 +214,7 @@ impl SinkBuffer {
             return Staged::Full;
         };
         let empty = current.length() == 0;
-        let mut out = LineBuffer::new(current.space());
+        let mut out = line_buffer(current);
         match self.settings.layout.line(plan, line, &mut out) {
             Outcome::Overflow if empty => match self.settings.layout.line_cut(plan, line, &mut out) {
                 Outcome::Overflow => Staged::Dropped(SinkDrop::TooLong),
@@ -229,7 +236,7 @@ impl SinkBuffer {
         let Some(current) = self.current.as_mut().filter(|_| is_open) else {
             return;
         };
-        let mut out = LineBuffer::new(current.space());
+        let mut out = line_buffer(current);
         let mut counted = 0;
         let mut result = Ok(());
         while reader.head.time_ticks <= run.until && result.is_ok() {
@@ -521,6 +528,13 @@ struct Taken {
     records: u64,
     /// More of them follow that differ in time and one text only.
     share_prefix: bool,
+}
+
+/// The rest of a buffer, for lines.
+#[inline]
+fn line_buffer(buffer: &mut Buffer) -> LineBuffer<'_> {
+    let before = buffer.length();
+    LineBuffer::new(buffer.space()).behind(before)
 }
 
 /// Records of one callsite behind each other, from which on more are expected.

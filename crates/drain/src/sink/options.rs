@@ -81,6 +81,10 @@ const LAYOUTS: &[Word] = &[
     ("json", "one JSON object a line: fields keep their types"),
     ("logfmt", "key=value pairs"),
     ("glog", "as Google's glog"),
+    (
+        "segments",
+        "compressed blocks with typed columns, for files; `logdrive cat` shows them",
+    ),
 ];
 
 /// Times at which bytes are made durable.

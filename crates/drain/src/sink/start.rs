@@ -4,9 +4,10 @@
 use crate::console::Console;
 use crate::error::BackendError;
 use crate::file::{FileOptions, LogFile, Placement, Rewrite, Storage, rewrite};
-use crate::layout::{LayoutOptions, ProcessInfo};
+use crate::layout::{LayoutError, LayoutOptions, ProcessInfo, Style};
 use crate::limits::BUFFERS_PER_SINK_MIN;
 use crate::recovery_state::RecoveryState;
+use crate::segment::BlockMaker;
 use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
@@ -162,6 +163,10 @@ impl SinkStarter {
             output => output,
         };
         let is_file = matches!(output, Output::File(_) | Output::DeferredFile(_));
+        let is_segments = layout.style == Style::Segments;
+        if is_segments && !is_file && !matches!(output, Output::Discard | Output::Gone) {
+            return Err(LayoutError::SegmentsNeedFile.into());
+        }
         let settings = SinkSettings::new(options, layout, &self.process)?;
         let buffers = Arc::clone(&self.buffers);
         let sink_buffer = SinkBuffer::new(index, settings, is_file, buffers, spare, back, out);
@@ -174,6 +179,7 @@ impl SinkStarter {
             buffers: Arc::clone(&self.buffers),
             status: Arc::clone(&self.status),
             failing: false,
+            blocks: is_segments.then(Box::default),
             has_left: false,
             unsynced_since: None,
         };
@@ -210,7 +216,8 @@ impl SinkStarter {
                     Some(_) => (buffer, FileLocation::default()),
                     None => (buffer, place),
                 });
-                let rest = self.finish_writes(file, unwritten.collect(), &mut spare)?;
+                let is_segments = sink.layout.style == Style::Segments;
+                let rest = self.finish_writes(file, is_segments, unwritten.collect(), &mut spare)?;
                 (Target::File(file.clone()), rest)
             }
             (None, Some(ship)) => {
@@ -241,10 +248,12 @@ impl SinkStarter {
     fn finish_writes(
         &self,
         file: &FileOptions,
+        is_segments: bool,
         unwritten: Vec<(Buffer, FileLocation)>,
         spare: &mut Vec<Buffer>,
     ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
         let mut rest = Vec::new();
+        let mut blocks = is_segments.then(BlockMaker::default);
         for (mut buffer, place) in unwritten {
             if place.ino == 0 {
                 rest.push((buffer, place));
@@ -256,7 +265,13 @@ impl SinkStarter {
                 offset: place.offset,
             };
             let storage = Arc::clone(&self.storage);
-            if let Rewrite::Missing { skip_bytes, .. } = rewrite(file, storage, placement, buffer.bytes())? {
+            let block = blocks
+                .as_mut()
+                .and_then(|blocks| blocks.block(buffer.bytes()).ok());
+            let bytes = block.unwrap_or(buffer.bytes());
+            if let Rewrite::Missing { skip_bytes, .. } = rewrite(file, storage, placement, bytes)? {
+                // A block is there as a whole or not.
+                let skip_bytes = if is_segments { 0 } else { skip_bytes };
                 // Killed while it appends the rest, the next recovery finds how far it came.
                 buffer.mark_done(skip_bytes);
                 rest.push((buffer, FileLocation::default()));

@@ -6,6 +6,7 @@ use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::layout::{LayoutOptions, ProcessInfo};
 use crate::limits::{CLOSING_LOOK_MS, DELETED_TRIES_MAX, RETRY_MS};
 use crate::recovery_state::RecoveryState;
+use crate::segment::BlockMaker;
 use crate::ship::ShipOptions;
 use crate::sink::delivery::{Delivery, Done};
 use crate::sink::memory::MemorySink;
@@ -153,6 +154,8 @@ pub(crate) struct Writer {
     pub(crate) status: Arc<BackendStatus>,
     pub(crate) failing: bool,
     pub(crate) unsynced_since: Option<Instant>,
+    /// Makes blocks of buffers, for a file of segments.
+    pub(crate) blocks: Option<Box<BlockMaker>>,
     /// Whether a buffer was left for a recovery: then all that follow are, so that their order stays.
     pub(crate) has_left: bool,
 }
@@ -353,11 +356,27 @@ impl Writer {
 
     /// Tries until it works, or until the logger ends and gives the rest up. `false`: given up.
     fn write_file(&mut self, buffer: &mut Buffer) -> bool {
+        let Some(mut blocks) = self.blocks.take() else {
+            return self.write_bytes(buffer, None);
+        };
+        let written = match blocks.block(buffer.bytes()) {
+            Ok(block) => self.write_bytes(buffer, Some(block)),
+            Err(what) => {
+                self.note_trouble(what);
+                false
+            }
+        };
+        self.blocks = Some(blocks);
+        written
+    }
+
+    /// Writes a buffer, or the block that was made of it.
+    fn write_bytes(&mut self, buffer: &mut Buffer, block: Option<&[u8]>) -> bool {
         let mut pause_ms = RETRY_MS.0;
         let mut placed: Option<(Placement, u64)> = None;
         loop {
             let written = match &mut self.output {
-                Output::File(file) => write_once(file, buffer, &mut placed).map_err(Failed::File),
+                Output::File(file) => write_once(file, buffer, block, &mut placed).map_err(Failed::File),
                 Output::DeferredFile(late) => match late.open(self.sink, &self.status) {
                     Ok(file) => {
                         self.output = Output::File(Box::new(file));
@@ -379,7 +398,7 @@ impl Writer {
                 Err(why) => self.note_failed(&why),
             }
             if self.status.is_abandoned() {
-                self.abandon(&placed, buffer);
+                self.abandon(&placed, buffer, block);
                 return false;
             }
             self.status.pause(Duration::from_millis(pause_ms));
@@ -407,13 +426,12 @@ impl Writer {
     }
 
     /// Leaves no torn line behind: the file ends behind the last whole line that was written.
-    fn abandon(&mut self, placed: &Option<(Placement, u64)>, buffer: &Buffer) {
+    fn abandon(&mut self, placed: &Option<(Placement, u64)>, buffer: &Buffer, block: Option<&[u8]>) {
         if let (Output::File(file), Some((placement, written))) = (&mut self.output, placed) {
             let whole = buffer.bytes().get(..*written as usize).unwrap_or(&[]);
-            let keep = whole
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |at| at + 1);
+            let end = whole.iter().rposition(|byte| *byte == b'\n');
+            // Of a block there is nothing to keep.
+            let keep = end.filter(|_| block.is_none()).map_or(0, |at| at + 1);
             // The file cannot be written, so cutting it may fail as well; recovery writes over the torn line.
             let _ = file.abandon(*placement, keep as u64);
         }
@@ -483,10 +501,11 @@ impl Writer {
 fn write_once(
     file: &mut LogFile,
     buffer: &mut Buffer,
+    block: Option<&[u8]>,
     placed: &mut Option<(Placement, u64)>,
 ) -> Result<(), FileError> {
     for _ in 0..DELETED_TRIES_MAX {
-        write_placed(file, buffer, placed)?;
+        write_placed(file, buffer, block, placed)?;
         if !file.was_deleted() {
             return Ok(());
         }
@@ -498,18 +517,20 @@ fn write_once(
 fn write_placed(
     file: &mut LogFile,
     buffer: &mut Buffer,
+    block: Option<&[u8]>,
     placed: &mut Option<(Placement, u64)>,
 ) -> Result<(), FileError> {
+    let length = block.unwrap_or(buffer.bytes()).len();
     let (placement, skip) = match *placed {
         Some(placed) => placed,
-        None => (file.place(buffer.bytes().len() as u64, unix_ns())?, 0),
+        None => (file.place(length as u64, unix_ns())?, 0),
     };
     buffer.mark_writing(FileLocation {
         dev: placement.dev,
         ino: placement.ino,
         offset: placement.offset,
     });
-    match file.write_at(placement, skip, buffer.bytes()) {
+    match file.write_at(placement, skip, block.unwrap_or(buffer.bytes())) {
         Ok(()) => Ok(()),
         Err(failed) => {
             *placed = Some((placement, failed.written_bytes));

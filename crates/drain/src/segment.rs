@@ -1,0 +1,69 @@
+//! Segments: records as rows in the output buffers of a sink, and the block of a buffer that goes to its file.
+//!
+//! A buffer of rows always makes the same block, so that a recovery writes the same bytes to the same place again.
+
+use logdrive_store::{Encoder, RowCallsite, RowProcess, RowThread, RowWriter};
+use logdrive_wire::Callsite;
+use std::sync::Arc;
+
+/// Whether segments can be written in this build.
+pub(crate) const IS_BUILT_IN: bool = true;
+
+/// A callsite as rows name it.
+#[derive(Debug, Clone)]
+pub(crate) struct RowPlan(Arc<RowCallsite>);
+
+impl RowPlan {
+    /// Prepares a callsite, of another process where application, number and host are given. `None` for one that is longer than any may be.
+    pub(crate) fn new(callsite: &Callsite, process: Option<(&str, u32, &str)>) -> Option<Self> {
+        let process = process.map(|(app, pid, host)| RowProcess {
+            app: app.to_owned(),
+            pid,
+            host: host.to_owned(),
+        });
+        let callsite = RowCallsite::new(callsite, process.as_ref()).ok()?;
+        Some(Self(Arc::new(callsite)))
+    }
+}
+
+/// Writes records as rows.
+#[derive(Debug, Default)]
+pub(crate) struct RowLayout(RowWriter);
+
+impl RowLayout {
+    /// Writes a record at a place of the rest of a buffer, behind so many bytes of it; returns its end, or `None` where it
+    /// does not fit.
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        plan: &RowPlan,
+        (id, name): (u64, &str),
+        (unix_ns, payload): (u64, &[u8]),
+        out: &mut [u8],
+        (before, at): (usize, usize),
+    ) -> Option<usize> {
+        self.0.go_on_behind(before);
+        let thread = RowThread { id, name };
+        self.0.record(out, at, &plan.0, thread, unix_ns, payload)
+    }
+}
+
+/// Makes blocks of buffers, one at a time.
+#[derive(Debug, Default)]
+pub(crate) struct BlockMaker {
+    encoder: Encoder,
+    block: Vec<u8>,
+}
+
+impl BlockMaker {
+    /// Returns the block of a buffer of rows.
+    pub(crate) fn block(&mut self, rows: &[u8]) -> Result<&[u8], String> {
+        self.block.clear();
+        match self.encoder.encode(rows, &mut self.block) {
+            Ok(()) => Ok(&self.block),
+            Err(error) => Err(format!(
+                "records of a buffer cannot be read and are lost: {error}"
+            )),
+        }
+    }
+}
