@@ -88,6 +88,7 @@ pub(crate) enum Command {
     Send(SendArgs),
     Bench(BenchArgs),
     Cat(CatArgs),
+    Import(ImportArgs),
     Tail(TailArgs),
     Top(TopArgs),
     Ps(PsArgs),
@@ -157,6 +158,29 @@ pub(crate) struct CatArgs {
     #[arg(short = 'H', long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) with_filename: bool,
 }
+
+/// Store text logs of any program as a segment
+///
+/// Lines keep their bytes and their order; words with digits in them become columns, so that the segment is a small part of
+/// the text. `logdrive cat` shows the lines again. A last line without its end gets one.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub(crate) struct ImportArgs {
+    /// Text files, one behind the other, or - for standard input; they may be compressed
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The segment, which must not be there yet
+    #[arg(short, long, value_name = "SEGMENT")]
+    pub(crate) out: PathBuf,
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  logdrive import server.log.1.gz server.log -o server.segment
+  zstdcat old.zst | logdrive import - -o old.segment
+  logdrive cat server.segment -l warn             shows them as any log
+
+Exit status: 0 all was stored, 1 a file could not be read or written, 2 the command line is wrong.";
 
 const CAT_EXAMPLES: &str = "\
 Examples:

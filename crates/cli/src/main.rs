@@ -21,6 +21,7 @@ mod dump_args;
 mod edit;
 mod error;
 mod filter_args;
+mod import;
 mod instant;
 mod level;
 mod limits;
@@ -77,6 +78,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Send(args) => send::run(args, cli.color),
         Command::Bench(args) => bench::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
+        Command::Import(args) => import::run(args),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::Top(args) => top::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),

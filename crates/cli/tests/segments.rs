@@ -188,6 +188,51 @@ fn damage_of_a_segment_is_told_with_its_place_and_the_rest_is_shown() {
 }
 
 #[test]
+fn imported_text_is_shown_again_byte_for_byte_and_filtered_by_its_times() {
+    let dir = directory();
+    let mut random = logdrive_testkit::Random::new(1);
+    let mut lines = String::from("a line before any time\n\n");
+    for number in 0..30_000u64 {
+        let (block, bytes) = (random.bits() >> 3, random.below(100_000));
+        lines += &format!(
+            "2026-11-24 05:{:02}:{:02},{:03} INFO dfs.DataNode: Received block blk_-{block} of size {bytes} from /10.250.{}.{}\n",
+            number / 600,
+            number / 10 % 60,
+            number % 10 * 100,
+            random.below(20),
+            random.below(256),
+        );
+        if random.one_in(500) {
+            lines += "2026-11-24 05:59:00,000 ERROR java.io.IOException: 0x7fe1 \t007\n\tat Reader.run(Reader.java:77)\n";
+        }
+    }
+    std::fs::write(dir.path().join("data.log"), &lines).expect("a file");
+    assert_eq!(
+        stdout(dir.path(), &["import", "data.log", "-o", "data.segment"]),
+        ""
+    );
+    assert!(stdout(dir.path(), &["cat", "--no-merge", "data.segment"]) == lines);
+    let length = std::fs::metadata(dir.path().join("data.segment"))
+        .expect("a segment")
+        .len();
+    let zstd = zstd::encode_all(lines.as_bytes(), 3).expect("memory").len() as u64;
+    assert!(length * 3 < zstd * 2, "{length} bytes, {zstd} of zstd -3");
+    let late = |name| {
+        stdout(
+            dir.path(),
+            &["cat", name, "--since", "2026-11-24T05:49:00Z", "-l", "error"],
+        )
+    };
+    assert_eq!(late("data.segment"), late("data.log"));
+    let again = run(dir.path(), &["import", "data.log", "-o", "data.segment"]);
+    assert!(
+        text(&again.stderr).contains("cannot write data.segment"),
+        "{}",
+        text(&again.stderr)
+    );
+}
+
+#[test]
 fn a_terminal_takes_no_segments_and_the_error_says_what_does() {
     let started = logdrive::builder("shop")
         .use_env(false)

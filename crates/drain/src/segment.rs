@@ -50,12 +50,12 @@ impl RowLayout {
 
 /// Makes blocks of buffers, one at a time.
 #[derive(Debug, Default)]
-pub(crate) struct BlockMaker {
+pub(crate) struct BlockEncoder {
     encoder: Encoder,
     block: Vec<u8>,
 }
 
-impl BlockMaker {
+impl BlockEncoder {
     /// Returns the block of a buffer of rows.
     pub(crate) fn block(&mut self, rows: &[u8]) -> Result<&[u8], String> {
         self.block.clear();

@@ -30,9 +30,9 @@ impl RowLayout {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct BlockMaker;
+pub(crate) struct BlockEncoder;
 
-impl BlockMaker {
+impl BlockEncoder {
     pub(crate) fn block(&mut self, _: &[u8]) -> Result<&[u8], String> {
         Err("segments need the feature segments of logdrive-drain".to_owned())
     }

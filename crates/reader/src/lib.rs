@@ -34,6 +34,7 @@ mod record;
 mod segment;
 mod source;
 mod text;
+mod text_lines;
 mod times;
 
 pub use error::{ReadError, io_text};
@@ -48,4 +49,5 @@ pub use merge::{Sink, chain, merge};
 pub use past::{Past, PastRecord, last_records};
 pub use pen::{Pen, Piece};
 pub use source::{Source, SourceOptions, SourceRecord, chunk_bytes};
+pub use text_lines::{TextLine, each_text_line};
 pub use times::{Times, iso_text, read_iso};

@@ -7,7 +7,7 @@ use crate::file::{FileOptions, LogFile, Placement, Rewrite, Storage, rewrite};
 use crate::layout::{LayoutError, LayoutOptions, ProcessInfo, Style};
 use crate::limits::BUFFERS_PER_SINK_MIN;
 use crate::recovery_state::RecoveryState;
-use crate::segment::BlockMaker;
+use crate::segment::BlockEncoder;
 use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
@@ -253,7 +253,7 @@ impl SinkStarter {
         spare: &mut Vec<Buffer>,
     ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
         let mut rest = Vec::new();
-        let mut blocks = is_segments.then(BlockMaker::default);
+        let mut blocks = is_segments.then(BlockEncoder::default);
         for (mut buffer, place) in unwritten {
             if place.ino == 0 {
                 rest.push((buffer, place));

@@ -6,7 +6,7 @@ use crate::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use crate::layout::{LayoutOptions, ProcessInfo};
 use crate::limits::{CLOSING_LOOK_MS, DELETED_TRIES_MAX, RETRY_MS};
 use crate::recovery_state::RecoveryState;
-use crate::segment::BlockMaker;
+use crate::segment::BlockEncoder;
 use crate::ship::ShipOptions;
 use crate::sink::delivery::{Delivery, Done};
 use crate::sink::memory::MemorySink;
@@ -155,7 +155,7 @@ pub(crate) struct Writer {
     pub(crate) failing: bool,
     pub(crate) unsynced_since: Option<Instant>,
     /// Makes blocks of buffers, for a file of segments.
-    pub(crate) blocks: Option<Box<BlockMaker>>,
+    pub(crate) blocks: Option<Box<BlockEncoder>>,
     /// Whether a buffer was left for a recovery: then all that follow are, so that their order stays.
     pub(crate) has_left: bool,
 }
