@@ -78,10 +78,16 @@ done
 # A level that is left out leaves neither code nor strings, and formats that do not fit do not compile.
 ${CXX:-g++} $warnings -O2 -DLOGDRIVE_MIN_LEVEL=5 -DGOOGLE_STRIP_LOG=4 -DUNIT=first -c "$work/use.cpp" -o "$work/stripped.o"
 if strings "$work/stripped.o" | grep -q 'named {name}'; then echo "a string of a level that is left out stays"; exit 1; fi
+# One error, whose text says what to do, in at most 20 lines.
 refused() {
-    printf '#include <logdrive/logdrive.hpp>\n#include <string>\nvoid f(); void f() { %s; }\n' "$1" > "$work/bad.cpp"
-    if ${CXX:-g++} $warnings -fsyntax-only "$work/bad.cpp" 2> "$work/bad"; then echo "compiles: $1"; exit 1; fi
-    grep -q "logdrive: $2" "$work/bad" || { cat "$work/bad"; echo "another error: $1"; exit 1; }
+    printf '#include <logdrive/logdrive.hpp>\n#include <map>\n#include <optional>\n#include <ostream>\n#include <string>\n#include <vector>\nstruct Odd {};\nvoid f(); void f() { %s; }\n' "$1" > "$work/bad.cpp"
+    for compiler in g++ clang++; do
+        command -v $compiler > /dev/null || continue
+        if $compiler $warnings -fsyntax-only "$work/bad.cpp" 2> "$work/bad"; then echo "compiles: $1"; exit 1; fi
+        grep -q "logdrive: $2" "$work/bad" || { cat "$work/bad"; echo "another error: $1"; exit 1; }
+        [ "$(grep -c 'error:' "$work/bad")" = 1 ] && [ "$(wc -l < "$work/bad")" -le 20 ] \
+            || { cat "$work/bad"; echo "a long error: $1"; exit 1; }
+    done
 }
 refused 'LOGDRIVE_INFO("{}")' "the format has more"
 refused 'LOGDRIVE_INFO("{", 1)' "a placeholder cannot"
@@ -89,9 +95,15 @@ refused 'LOGDRIVE_INFO("}", 1)' "a placeholder cannot"
 refused 'LOGDRIVE_INFO("{:.2f}", 1)' "the type in"
 refused 'LOGDRIVE_INFO("{:d}", std::string())' "the type in"
 refused 'LOGDRIVE_INFO("{:x}", 1.5)' "the type in"
+refused 'LOGDRIVE_INFO("{:{}}", 1, 1.5)' "the type in"
+refused 'LOGDRIVE_INFO("{:{}}", 1)' "the format has more"
+refused 'LOGDRIVE_INFO("{::.2f}", std::vector<int>())' "the type in"
+refused 'LOGDRIVE_INFO("{::d}", std::vector<std::string>())' "the type in"
 refused 'LOGDRIVE_INFO("none", 1)' "the format does not show"
 refused 'LOGDRIVE_INFO("{nobody}", logdrive::kv("name", 1))' "a placeholder names"
 refused 'LOGDRIVE_INFO("{}", logdrive::kv("name", 1), 2)' "arguments without"
-struct='struct Odd {}'
-refused "$struct; LOGDRIVE_INFO(\"{}\", Odd())" "this type cannot"
+refused 'LOGDRIVE_INFO("{}", Odd())' "a value has a type that cannot"
+refused 'LOGDRIVE_INFO("{}", std::vector<Odd>())' "a value has a type that cannot"
+refused 'LOGDRIVE_INFO("{}", std::map<int, std::optional<Odd>>())' "a value has a type that cannot"
+refused 'LOGDRIVE_INFO("odd", logdrive::kv("odd", Odd()))' "a value has a type that cannot"
 echo "what must not compile does not"

@@ -249,6 +249,8 @@ void callsites(const json::Value &file) {
 bool is_template(const json::Value &one) {
     std::string source = "\"format\"";
     for (const json::Value &name : one["fields"].items) source += ", kv(\"" + name.text + "\", 0)";
+    // A width in braces is C++'s own: the headers write `1$` for it.
+    if (one["name"].text == "nested placeholders") return false;
     for (const uint8_t code : {ld::I64, ld::F64, ld::STR, ld::CHAR, ld::POINTER}) {
         const std::vector<uint8_t> kinds(255, code);
         const ld::Fault fault = ld::check(one["text"].text.c_str(), source.c_str(), kinds.data(), kinds.size());

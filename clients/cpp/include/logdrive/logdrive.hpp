@@ -9,12 +9,15 @@
 //     }
 //
 // A call writes typed values into a ring of its thread in shared memory. Threads of the library format them and write the
-// log. The format is checked by the compiler; its grammar is that of fmt and std::format, but for nested braces.
+// log. The format is checked by the compiler; its grammar is that of fmt and std::format, with {:{}} and {:.{}f}.
 //
 // Types that can be logged: integers, floating point, bool, char, pointers, enums, std::string, std::string_view, const char *,
-// logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times, std::optional, containers, maps, pairs and
-// tuples of all these (the first 1,000 elements), and any type with an operator<< (include <ostream>) or a specialisation of
-// logdrive::Render; these and containers are rendered at the call.
+// logdrive::bytes(data, size) and containers of bytes, std::chrono durations and times; these are copied. A specialisation of
+// logdrive::Render, fmt::formatter or std::formatter (include fmt or <format> before this header, or this one again), an
+// operator<< (include <ostream>), containers, maps, views, std::optional, pairs and tuples of all these are made texts at the
+// call, as std::format of C++23 shows them. That allocates nothing for texts of containers up to 2,000 bytes, of other types
+// up to 256 bytes. The first 1,000 elements and some 59,000 bytes are shown, then how many more there are. An exception of the
+// program's code becomes the text <exception>.
 //
 // LOGDRIVE_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, each also with _IF(condition, ...), _EVERY_N(n, ...),
 // _EVERY_MS(milliseconds, ...) and _ONCE(...). _FATAL brings the log to the kernel; it does not end the program.
@@ -94,12 +97,7 @@ inline bool flush() noexcept { return logdrive_flush() == LOGDRIVE_OK; }
 namespace detail LOGDRIVE_HIDDEN {
 
 // The kinds of the arguments behind the format.
-template <class F, class... T> Kinds<decltype(capture(std::declval<const T &>()))...> kinds(const F &, const T &...);
-
-template <class F, class... T>
-LOGDRIVE_ALWAYS void write(Site &site, Ticket ticket, const F &, const T &...values) {
-    write_values(site, ticket, capture(values)...);
-}
+template <class... T> Kinds<decltype(capture(std::declval<const T &>()))...> kinds(const char *, const T &...);
 
 template <class... T> int ignore(const T &...);
 
@@ -138,11 +136,15 @@ struct Counter {
 #define LOGDRIVE_FAULT_(fault, text) \
     static_assert(logdrive_fault_ != ::logdrive::detail::Fault::fault, "logdrive: " text)
 
+#define LOGDRIVE_UNLOGGABLE_                                                                                           \
+    "a value has a type that cannot be logged: give it an operator<<, specialise logdrive::Render, or include the "    \
+    "formatter of fmt or std before logdrive.hpp"
+
 #define LOGDRIVE_CALL_(level_, condition, ...)                                                                         \
     do {                                                                                                               \
         using LogdriveKinds_ = decltype(::logdrive::detail::kinds(__VA_ARGS__));                                       \
         static constexpr ::logdrive::detail::Fault logdrive_fault_ =                                                   \
-            ::logdrive::detail::check(LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::kinds,            \
+            ::logdrive::detail::check(LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::shape + 1,        \
                                       LogdriveKinds_::count);                                                          \
         LOGDRIVE_FAULT_(brace, "a placeholder cannot be read: see spec/record.md; {{ and }} are braces");              \
         LOGDRIVE_FAULT_(few, "the format has more placeholders than arguments");                                       \
@@ -151,13 +153,14 @@ struct Counter {
         LOGDRIVE_FAULT_(name, "a placeholder names no kv(\"name\", ...) among the arguments");                         \
         LOGDRIVE_FAULT_(order, "arguments without a name come before kv(...)");                                        \
         LOGDRIVE_FAULT_(many, "at most 255 values fit into a record");                                                 \
-        static constexpr ::logdrive::detail::Meta logdrive_meta_ = {                                                   \
-            __FILE__, "", LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::kinds,       \
-            LogdriveKinds_::units, __LINE__, uint8_t(LogdriveKinds_::count), level_};                                  \
+        LOGDRIVE_FAULT_(unloggable, LOGDRIVE_UNLOGGABLE_);                                                             \
+        static constexpr ::logdrive::detail::Statement logdrive_statement_ = {                                         \
+            __FILE__, LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::shape, __LINE__, \
+            level_};                                                                                                   \
         static ::logdrive::detail::Site logdrive_site_;                                                                \
         if (condition)                                                                                                 \
-            if (const ::logdrive::detail::Ticket logdrive_ticket_ = logdrive_site_.ticket(logdrive_meta_))             \
-                ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, __VA_ARGS__);                              \
+            if (const ::logdrive::detail::Ticket logdrive_ticket_ = logdrive_site_.ticket(logdrive_statement_))        \
+                ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, logdrive_statement_, __VA_ARGS__);         \
     } while (false)
 
 #define LOGDRIVE_COUNTED_(level_, passes, ...)                   \
@@ -248,3 +251,6 @@ struct Counter {
 #define LOGDRIVE_FATAL_EVERY_MS(ms, ...) LOGDRIVE_COUNTED_5_(every_ms(ms), __VA_ARGS__)
 
 #endif
+
+// Behind the guard: finds what the file has included since.
+#include <logdrive/detail/formatters.hpp>

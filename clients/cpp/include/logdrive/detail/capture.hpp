@@ -3,28 +3,10 @@
 #ifndef LOGDRIVE_DETAIL_CAPTURE_HPP
 #define LOGDRIVE_DETAIL_CAPTURE_HPP
 
-#include <logdrive/detail/ring.hpp>
-#include <logdrive/detail/render.hpp>
-#include <iosfwd>
-#include <type_traits>
-#include <utility>
+#include <logdrive/detail/containers.hpp>
 
 namespace logdrive {
 inline namespace v0 {
-
-// Bytes that are shown as such, in hexadecimal with {:x}: logdrive::bytes(data, size).
-struct Bytes {
-    const void *data;
-    size_t size;
-};
-inline Bytes bytes(const void *data, size_t size) noexcept { return {data, size}; }
-
-// A field with a name: logdrive::kv("order_id", id). The name must be a literal.
-template <class T> struct KeyValue {
-    const T &value;
-};
-template <class T> LOGDRIVE_ALWAYS KeyValue<T> kv(const char *, const T &value) noexcept { return {value}; }
-
 namespace detail LOGDRIVE_HIDDEN {
 
 enum Kind : uint8_t {
@@ -32,11 +14,23 @@ enum Kind : uint8_t {
     NONE, OPTIONAL = 0x80
 };
 
-constexpr const char *NO_UNIT = "";
+// Marks of kinds in this program; on the wire these are DISPLAY. Their spec is applied at the call. Below the mark stands the
+// kind of the elements, or 0 for several.
+constexpr uint8_t LATE = 0x20;
+// The spec is one of a formatter of the program.
+constexpr uint8_t FOREIGN = 0x40;
+// A type that cannot be logged.
+constexpr uint8_t UNLOGGABLE = 0;
+
+constexpr uint8_t wire_kind(uint8_t kind) { return (kind & (LATE | FOREIGN)) != 0 ? uint8_t(DISPLAY | (kind & OPTIONAL)) : kind; }
+
+// Units of durations, by their numbers.
+constexpr uint8_t NO_UNIT = 0;
+constexpr const char *const UNITS[] = {"", "ns", "us", "ms", "s", "min", "h"};
 
 template <uint8_t KIND, class N> struct Number {
     static constexpr uint8_t kind = KIND;
-    static constexpr const char *unit = NO_UNIT;
+    static constexpr uint8_t unit = NO_UNIT;
     N value;
     LOGDRIVE_ALWAYS size_t size() const noexcept { return sizeof(N); }
     LOGDRIVE_ALWAYS uint8_t *put(uint8_t *at) const noexcept { return store(at, value); }
@@ -44,7 +38,7 @@ template <uint8_t KIND, class N> struct Number {
 
 template <uint8_t KIND> struct Blob {
     static constexpr uint8_t kind = KIND;
-    static constexpr const char *unit = NO_UNIT;
+    static constexpr uint8_t unit = NO_UNIT;
     const void *data;
     uint32_t length;
     LOGDRIVE_ALWAYS size_t size() const noexcept { return 4 + size_t(length); }
@@ -57,20 +51,38 @@ LOGDRIVE_ALWAYS Blob<STR> text(const char *data) noexcept {
 }
 
 // Text that was made at the call.
-template <class T, class = void> struct Rendered {
-    static constexpr uint8_t kind = DISPLAY;
-    static constexpr const char *unit = NO_UNIT;
+// A text that the program's code makes at the call. The drain applies the spec.
+struct Rendered {
+    static constexpr uint8_t kind = STR;
+    static constexpr uint8_t unit = NO_UNIT;
     Out out;
-    LOGDRIVE_ALWAYS size_t size() const noexcept { return 4 + size_t(blob_length(out.size())); }
-    LOGDRIVE_ALWAYS uint8_t *put(uint8_t *at) const noexcept {
+    template <class Call> explicit Rendered(const Call &call) { guarded(out, [&] { call(out); }); }
+    size_t size() const noexcept { return 4 + size_t(blob_length(out.size())); }
+    uint8_t *put(uint8_t *at) const noexcept {
         const uint32_t length = blob_length(out.size());
         return copy(store(at, length), out.data(), length);
     }
 };
 
+// A text whose spec is applied at the call. Up to NEAR_BYTES are not allocated.
+template <uint8_t LEAF> struct Late {
+    static constexpr uint8_t kind = LATE | LEAF;
+    static constexpr uint8_t unit = NO_UNIT;
+    static constexpr size_t NEAR_BYTES = 2000;
+    char near_[NEAR_BYTES];
+    Out out;
+    template <class T> Late(const T &value, Part spec) noexcept : out(near_, NEAR_BYTES) {
+        guarded(out, [&] { show(out, value, spec, false); });
+    }
+    Late(const Late &) = delete;
+    Late &operator=(const Late &) = delete;
+    size_t size() const noexcept { return 4 + out.size(); }
+    uint8_t *put(uint8_t *at) const noexcept { return copy(store(at, uint32_t(out.size())), out.data(), out.size()); }
+};
+
 template <class C> struct Maybe {
     static constexpr uint8_t kind = C::kind | OPTIONAL;
-    static constexpr const char *unit = C::unit;
+    static constexpr uint8_t unit = C::unit;
     bool present;
     C value;
     LOGDRIVE_ALWAYS size_t size() const noexcept { return present ? 1 + value.size() : 1; }
@@ -82,67 +94,8 @@ template <class C> struct Maybe {
 
 // A number with a unit, which the callsite knows.
 template <class N, class UNIT> struct Duration : N {
-    static constexpr const char *unit = UNIT::name;
+    static constexpr uint8_t unit = UNIT::number;
 };
-
-template <class...> using Void = void;
-template <class T> using Plain = std::remove_cv_t<std::remove_reference_t<T>>;
-
-template <class T> struct IsKeyValue : std::false_type {};
-template <class T> struct IsKeyValue<KeyValue<T>> : std::true_type {};
-
-template <class T, class = void> struct HasRender : std::false_type {};
-template <class T> struct HasRender<T, Void<decltype(sizeof(Render<T>))>> : std::true_type {};
-
-template <class T, class = void> struct IsText : std::false_type {};
-template <class T>
-struct IsText<T, Void<typename T::value_type, decltype(std::declval<const T &>().data()),
-                      decltype(std::declval<const T &>().size())>>
-    : std::integral_constant<bool, std::is_same<Plain<typename T::value_type>, char>::value> {};
-
-template <class T, class = void> struct IsBytes : std::false_type {};
-template <class T>
-struct IsBytes<T, Void<typename T::value_type, decltype(std::declval<const T &>().data()),
-                       decltype(std::declval<const T &>().size())>>
-    : std::integral_constant<bool, sizeof(typename T::value_type) == 1 &&
-                                       !std::is_same<Plain<typename T::value_type>, char>::value &&
-                                       !std::is_same<Plain<typename T::value_type>, bool>::value> {};
-
-template <class T, class = void> struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<T, Void<typename T::value_type, decltype(std::declval<const T &>().has_value()),
-                          decltype(*std::declval<const T &>())>> : std::true_type {};
-
-template <class T, class = void> struct IsDuration : std::false_type {};
-template <class T>
-struct IsDuration<T, Void<typename T::rep, typename T::period, decltype(std::declval<const T &>().count())>>
-    : std::true_type {};
-
-template <class T, class = void> struct IsTimePoint : std::false_type {};
-template <class T>
-struct IsTimePoint<T, Void<typename T::clock, typename T::duration,
-                           decltype(std::declval<const T &>().time_since_epoch())>> : std::true_type {};
-
-template <class T, class = void> struct IsStreamed : std::false_type {};
-template <class T>
-struct IsStreamed<T, Void<decltype(std::declval<std::ostream &>() << std::declval<const T &>())>> : std::true_type {};
-
-// Shared and unique pointers.
-template <class T, class = void> struct IsSmart : std::false_type {};
-template <class T>
-struct IsSmart<T, Void<typename T::element_type, decltype(std::declval<const T &>().get())>>
-    : std::is_pointer<decltype(std::declval<const T &>().get())> {};
-
-template <class T, class = void> struct IsRange : std::false_type {};
-template <class T>
-struct IsRange<T, Void<decltype(std::declval<const T &>().begin() != std::declval<const T &>().end()),
-                       decltype(*std::declval<const T &>().begin())>> : std::true_type {};
-// Maps are shown with keys.
-template <class T, class = void> struct IsMap : std::false_type {};
-template <class T> struct IsMap<T, Void<typename T::key_type, typename T::mapped_type>> : IsRange<T> {};
-// std::pair, std::tuple and what has as many parts as they.
-template <class T, class = void> struct IsTuple : std::false_type {};
-template <class T> struct IsTuple<T, Void<decltype(std::tuple_size<T>::value)>> : std::true_type {};
 
 template <class T> constexpr uint8_t integer_kind() {
     constexpr bool is_signed = T(-1) < T(0);
@@ -153,116 +106,13 @@ template <class T> constexpr uint8_t integer_kind() {
                             : (is_signed ? I128 : U128);
 }
 
-template <class T> struct IsInteger : std::is_integral<T> {};
-#if defined(__SIZEOF_INT128__)
-__extension__ typedef __int128 Int128;
-__extension__ typedef unsigned __int128 Uint128;
-template <> struct IsInteger<Int128> : std::true_type {};
-template <> struct IsInteger<Uint128> : std::true_type {};
-#endif
-
-// Scoped enums may have an operator<<; unscoped ones are numbers, as for streams.
-template <class T, bool IS_ENUM = std::is_enum<T>::value> struct IsNumberEnum : std::false_type {};
-template <class T>
-struct IsNumberEnum<T, true>
-    : std::integral_constant<bool, std::is_convertible<T, long long>::value || !IsStreamed<T>::value> {};
-
-template <class T>
-struct IsCharacter : std::integral_constant<bool, std::is_same<T, char>::value || std::is_same<T, wchar_t>::value ||
-                                                      std::is_same<T, char16_t>::value ||
-                                                      std::is_same<T, char32_t>::value> {};
-
 // A Unicode scalar value; whatever is none becomes the mark for that.
 LOGDRIVE_ALWAYS Number<CHAR, uint32_t> character(uint32_t code) noexcept {
     const bool is_scalar = code < 0xd800 || (code > 0xdfff && code <= 0x10ffff);
     return {is_scalar ? code : 0xfffd};
 }
 
-struct UnitNs { static constexpr const char *name = "ns"; };
-struct UnitUs { static constexpr const char *name = "us"; };
-struct UnitMs { static constexpr const char *name = "ms"; };
-struct UnitS { static constexpr const char *name = "s"; };
-struct UnitMin { static constexpr const char *name = "min"; };
-struct UnitH { static constexpr const char *name = "h"; };
-
-template <long long NUM, long long DEN> struct UnitOf { using type = void; };
-template <> struct UnitOf<1, 1000000000> { using type = UnitNs; };
-template <> struct UnitOf<1, 1000000> { using type = UnitUs; };
-template <> struct UnitOf<1, 1000> { using type = UnitMs; };
-template <> struct UnitOf<1, 1> { using type = UnitS; };
-template <> struct UnitOf<60, 1> { using type = UnitMin; };
-template <> struct UnitOf<3600, 1> { using type = UnitH; };
-
 template <class T> LOGDRIVE_ALWAYS auto capture(const T &value);
-
-// Elements of a container that are shown.
-constexpr size_t ELEMENTS_MAX = 1000;
-
-inline void render_quoted(Out &out, const char *data, size_t length) noexcept {
-    out.append('"');
-    for (size_t i = 0; i < length; ++i) {
-        if (data[i] == '"' || data[i] == '\\') out.append('\\');
-        out.append(data[i]);
-    }
-    out.append('"');
-}
-// As few digits as give the same number.
-inline void render_real(Out &out, double value) noexcept {
-    char text[32];
-    for (int digits = 6; digits <= 17; ++digits) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtod(text, nullptr) == value) break;
-    }
-    out.append(text);
-}
-
-template <class T> void render_part(Out &out, const T &value);
-template <class T, size_t... I> void render_parts(Out &out, const T &value, std::index_sequence<I...>) {
-    using std::get;
-    out.append('(');
-    ((out.append(I == 0 ? "" : ", "), render_part(out, get<I>(value))), ...);
-    out.append(')');
-}
-template <class T> void render_range(Out &out, const T &value) {
-    const bool has_keys = IsMap<T>::value;
-    out.append(has_keys ? '{' : '[');
-    size_t count = 0;
-    for (const auto &element : value) {
-        if (count > 0) out.append(", ");
-        if (count++ == ELEMENTS_MAX) {
-            out.append("…");
-            break;
-        }
-        if constexpr (IsMap<T>::value) {
-            render_part(out, element.first);
-            out.append(": ");
-            render_part(out, element.second);
-        } else render_part(out, element);
-    }
-    out.append(has_keys ? '}' : ']');
-}
-// A part of a container: texts are quoted.
-template <class T> LOGDRIVE_COLD void render_part(Out &out, const T &value) {
-    using U = std::decay_t<T>;
-    if constexpr (HasRender<T>::value) Render<T>::render(out, value);
-    else if constexpr (std::is_same<T, bool>::value) out.append(value ? "true" : "false");
-    else if constexpr (std::is_same<T, char>::value) out.print("'%c'", value);
-    else if constexpr (std::is_floating_point<T>::value) render_real(out, static_cast<double>(value));
-    else if constexpr (std::is_integral<T>::value && std::is_signed<T>::value) out.print("%lld", static_cast<long long>(value));
-    else if constexpr (std::is_integral<T>::value) out.print("%llu", static_cast<unsigned long long>(value));
-    else if constexpr (std::is_same<U, char *>::value || std::is_same<U, const char *>::value)
-        render_quoted(out, value == nullptr ? "(null)" : value, strlen(value == nullptr ? "(null)" : value));
-    else if constexpr (IsText<T>::value) render_quoted(out, value.data(), value.size());
-    else if constexpr (std::is_pointer<U>::value) out.print("0x%llx", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(value)));
-    else if constexpr (IsNumberEnum<T>::value) render_part(out, static_cast<std::underlying_type_t<T>>(value));
-    else if constexpr (IsOptional<T>::value) {
-        if (value.has_value()) render_part(out, *value);
-        else out.append("none");
-    } else if constexpr (IsStreamed<T>::value) render_by_stream(out, value);
-    else if constexpr (IsRange<T>::value) render_range(out, value);
-    else if constexpr (IsTuple<T>::value) render_parts(out, value, std::make_index_sequence<std::tuple_size<T>::value>());
-    else static_assert(IsStreamed<T>::value, "logdrive: this type cannot be logged: give it an operator<<, or specialise logdrive::Render");
-}
 
 template <class T> LOGDRIVE_ALWAYS auto capture_duration(const T &value) {
     using Count = decltype(value.count());
@@ -278,49 +128,9 @@ template <class T> LOGDRIVE_ALWAYS auto capture_duration(const T &value) {
     }
 }
 
-template <class T> LOGDRIVE_ALWAYS auto capture_object(const T &value) {
-    if constexpr (IsText<T>::value) {
-        return text(value.data(), value.size());
-    } else if constexpr (IsOptional<T>::value) {
-        using C = decltype(capture(*value));
-        return value.has_value() ? Maybe<C>{true, capture(*value)} : Maybe<C>{false, C{}};
-    } else if constexpr (IsDuration<T>::value) {
-        return capture_duration(value);
-    } else if constexpr (IsTimePoint<T>::value) {
-        using Period = typename T::duration::period;
-        Rendered<T> rendered;
-        render_time(rendered.out, static_cast<long double>(value.time_since_epoch().count()) *
-                                      static_cast<long double>(Period::num) / static_cast<long double>(Period::den));
-        return rendered;
-    } else if constexpr (IsStreamed<T>::value) {
-        Rendered<T> rendered;
-        render_by_stream(rendered.out, value);
-        return rendered;
-    } else if constexpr (IsBytes<T>::value) {
-        return Blob<BYTES>{value.data(), blob_length(value.size())};
-    } else if constexpr (IsSmart<T>::value) {
-        return Number<POINTER, uint64_t>{reinterpret_cast<uintptr_t>(value.get())};
-    } else if constexpr (IsRange<T>::value || IsTuple<T>::value) {
-        Rendered<T> rendered;
-        render_part(rendered.out, value);
-        return rendered;
-    } else {
-        static_assert(IsStreamed<T>::value,
-                      "logdrive: this type cannot be logged: give it an operator<<, or specialise logdrive::Render");
-        return 0;
-    }
-}
-
-template <class T> LOGDRIVE_ALWAYS auto capture(const T &value) {
-    using U = std::decay_t<T>;
-    if constexpr (IsKeyValue<T>::value) {
-        return capture(value.value);
-    } else if constexpr (HasRender<T>::value) {
-        Rendered<T> rendered;
-        Render<T>::render(rendered.out, value);
-        return rendered;
-    } else if constexpr (std::is_same<T, Bytes>::value) {
-        return Blob<BYTES>{value.data, blob_length(value.size)};
+template <class T> LOGDRIVE_ALWAYS auto capture_number(const T &value) {
+    if constexpr (std::is_enum<T>::value) {
+        return capture(static_cast<std::underlying_type_t<T>>(value));
     } else if constexpr (std::is_same<T, bool>::value) {
         return Number<BOOL, uint8_t>{uint8_t(value)};
     } else if constexpr (IsCharacter<T>::value) {
@@ -329,26 +139,91 @@ template <class T> LOGDRIVE_ALWAYS auto capture(const T &value) {
         return Number<integer_kind<T>(), T>{value};
     } else if constexpr (std::is_same<T, float>::value) {
         return Number<F32, float>{value};
-    } else if constexpr (std::is_floating_point<T>::value) {
-        return Number<F64, double>{static_cast<double>(value)};
-    } else if constexpr (std::is_same<U, char *>::value || std::is_same<U, const char *>::value) {
-        return text(value);
-    } else if constexpr (std::is_null_pointer<T>::value) {
-        return Number<POINTER, uint64_t>{0};
-    } else if constexpr (std::is_pointer<U>::value) {
-        return Number<POINTER, uint64_t>{reinterpret_cast<uintptr_t>(static_cast<U>(value))};
-    } else if constexpr (IsNumberEnum<T>::value) {
-        return capture(static_cast<std::underlying_type_t<T>>(value));
     } else {
-        return capture_object(value);
+        return Number<F64, double>{static_cast<double>(value)};
     }
 }
 
-// The kinds of a call's values: what a callsite registers before the first value exists.
+template <class T> LOGDRIVE_ALWAYS auto capture_pointer(const T &value) {
+    if constexpr (IsSmart<T>::value) return Number<POINTER, uint64_t>{reinterpret_cast<uintptr_t>(value.get())};
+    else if constexpr (std::is_null_pointer<T>::value) return Number<POINTER, uint64_t>{0};
+    else return Number<POINTER, uint64_t>{reinterpret_cast<uintptr_t>(static_cast<std::decay_t<T>>(value))};
+}
+
+// Kind of the elements at the bottom of ranges; 0 for several.
+template <class T> constexpr uint8_t leaf_of() {
+    constexpr Way way = way_of<T>();
+    if constexpr (way == Way::optional) return leaf_of<Plain<decltype(*std::declval<const T &>())>>();
+    else if constexpr (way == Way::range && IsMap<T>::value) return 0;
+    else if constexpr (way == Way::range && std::is_array<T>::value) return leaf_of<Plain<std::remove_extent_t<T>>>();
+    else if constexpr (way == Way::range && IsView<T>::value) return leaf_of<Element<T>>();
+    else if constexpr (way == Way::range || way == Way::bytes) return leaf_of<Element<const T>>();
+    else if constexpr (way == Way::number || way == Way::text) return decltype(capture(std::declval<const T &>()))::kind;
+    else if constexpr (way == Way::pointer) return POINTER;
+    else if constexpr (way == Way::formatter) return FOREIGN;
+    else if constexpr (way == Way::stream || way == Way::render || way == Way::time) return STR;
+    else return 0;
+}
+
+// Whether a value is made a text with its spec at the call. A named optional of a plain value keeps its type.
+template <class T> constexpr bool is_late() {
+    constexpr Way way = way_of<T>();
+    if constexpr (!IsLoggable<T>::value) return false;
+    else return way == Way::range || way == Way::tuple || way == Way::optional || way == Way::formatter;
+}
+template <class T> struct IsLate : std::integral_constant<bool, is_late<T>()> {};
+template <class T> constexpr bool is_plain_optional() {
+    if constexpr (way_of<T>() == Way::optional) {
+        constexpr Way inner = way_of<Plain<decltype(*std::declval<const T &>())>>();
+        return inner == Way::number || inner == Way::text || inner == Way::pointer || inner == Way::bytes || inner == Way::duration;
+    } else return false;
+}
+template <class T> struct IsLate<KeyValue<T>> : std::integral_constant<bool, is_late<T>() && !is_plain_optional<T>()> {};
+
+template <class T> LOGDRIVE_ALWAYS auto capture_late(const T &value, Part spec) {
+    if constexpr (IsKeyValue<T>::value) return capture_late(value.value, spec);
+    else return Late<leaf_of<T>()>(value, spec);
+}
+
+template <class T> LOGDRIVE_ALWAYS auto capture(const T &value) {
+    constexpr Way way = way_of<T>();
+    if constexpr (IsKeyValue<T>::value) {
+        using V = Plain<decltype(value.value)>;
+        if constexpr (is_plain_optional<V>()) {
+            using C = decltype(capture(*value.value));
+            return value.value.has_value() ? Maybe<C>{true, capture(*value.value)} : Maybe<C>{false, C{}};
+        } else return capture(value.value);
+    } else if constexpr (std::is_same<T, Bytes>::value) {
+        return Blob<BYTES>{value.data, blob_length(value.size)};
+    } else if constexpr (IsLate<T>::value) {
+        return capture_late(value, Part{nullptr, nullptr});
+    } else if constexpr (way == Way::number) {
+        return capture_number(value);
+    } else if constexpr (way == Way::text) {
+        if constexpr (IsCString<T>::value) return text(static_cast<const char *>(value));
+        else return text(value.data(), value.size());
+    } else if constexpr (way == Way::pointer) {
+        return capture_pointer(value);
+    } else if constexpr (way == Way::duration) {
+        return capture_duration(value);
+    } else if constexpr (way == Way::bytes) {
+        return Blob<BYTES>{value.data(), blob_length(value.size())};
+    } else if constexpr (way == Way::render) {
+        return Rendered([&](Out &out) { Render<T>::render(out, value); });
+    } else if constexpr (way == Way::time) {
+        return Rendered([&](Out &out) { show_time(out, value); });
+    } else if constexpr (way == Way::stream) {
+        return Rendered([&](Out &out) { render_by_stream(out, value); });
+    } else {
+        return Number<UNLOGGABLE, uint8_t>{0};
+    }
+}
+
+// The kinds of a call's values: what a callsite registers before the first value exists. The shape is their count, the kinds,
+// then the units: bytes without addresses, which the loader would have to fill in.
 template <class... C> struct Kinds {
     static constexpr size_t count = sizeof...(C);
-    static constexpr uint8_t kinds[sizeof...(C) + 1] = {C::kind..., 0};
-    static constexpr const char *units[sizeof...(C) + 1] = {C::unit..., NO_UNIT};
+    static constexpr uint8_t shape[2 * sizeof...(C) + 1] = {uint8_t(sizeof...(C)), C::kind..., C::unit...};
 };
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// Compile-time checks of a format string: the grammar of spec/record.md, the number of arguments, and whether each
-// placeholder's type fits its argument.
+// Compile-time checks of a format string: the grammar of spec/record.md and nested widths, the number of arguments, and
+// whether each placeholder's type fits its argument. The same reader takes formats apart at run time.
 #ifndef LOGDRIVE_DETAIL_FORMAT_HPP
 #define LOGDRIVE_DETAIL_FORMAT_HPP
 
@@ -9,7 +9,7 @@ namespace logdrive {
 inline namespace v0 {
 namespace detail LOGDRIVE_HIDDEN {
 
-enum class Fault { none, brace, few, unused, type, name, order, many };
+enum class Fault { none, brace, few, unused, type, name, order, many, unloggable };
 
 struct View {
     const char *data;
@@ -84,7 +84,9 @@ constexpr View name_of(View source) {
 
 // Returns true if a placeholder's type and spec fit a kind.
 constexpr bool fits(uint8_t kind, char type, bool has_precision, bool has_sign) {
-    kind &= 0x7f;
+    kind &= 0x1f;
+    // Of several kinds, such as the parts of a tuple.
+    if (kind == 0) return true;
     const bool is_integer = kind >= I8 && kind <= U128;
     const bool is_float = kind == F32 || kind == F64;
     const bool is_text = kind == STR || kind == DISPLAY || kind == DEBUG;
@@ -103,6 +105,23 @@ constexpr bool fits(uint8_t kind, char type, bool has_precision, bool has_sign) 
     default: return false;
     }
 }
+
+// Width or precision in braces: the text from `begin` to `end` stands for the value of an argument.
+struct Nested {
+    const char *begin;
+    const char *end;
+    size_t argument;
+};
+constexpr size_t NESTED_MAX = 4;
+
+struct Placeholder {
+    size_t argument = 0;
+    // Its spec, empty without a colon.
+    const char *spec = nullptr;
+    const char *end = nullptr;
+    Nested nested[NESTED_MAX] = {};
+    size_t nested_count = 0;
+};
 
 struct Checker {
     const char *at;
@@ -147,8 +166,22 @@ struct Checker {
         used[index] = true;
         return true;
     }
-    // `12`, `1$`, `name$` or nothing.
-    constexpr bool width() {
+    // An argument that is a width or precision.
+    constexpr void use_as_count(size_t index) {
+        if (use(index) && !(kinds[index] >= I8 && kinds[index] <= U64 && kinds[index] != I128)) fault = Fault::type;
+    }
+    // `12`, `1$`, `name$`, `{}`, `{1}`, `{name}` or nothing.
+    constexpr bool width(Placeholder &found) {
+        const char *const begin = at;
+        if (*at == '{') {
+            ++at;
+            const size_t value = index();
+            if (!eat('}') || found.nested_count == NESTED_MAX) fault = Fault::brace;
+            if (fault != Fault::none) return true;
+            use_as_count(value);
+            found.nested[found.nested_count++] = {begin, at, value};
+            return true;
+        }
         if (is_digit(*at)) {
             const size_t value = number();
             if (eat('$')) use(value);
@@ -162,35 +195,94 @@ struct Checker {
         return true;
     }
     constexpr bool is_align(char c) { return c == '<' || c == '^' || c == '>'; }
-
-    constexpr void placeholder() {
-        const size_t argument = index();
-        if (!use(argument)) return;
+    constexpr void fill_and_align() {
+        size_t fill = 1;
+        while ((at[fill] & 0xc0) == 0x80) ++fill;
+        if (*at != 0 && is_align(at[fill])) at += fill + 1;
+        else if (is_align(*at)) ++at;
+    }
+    // A spec that the drain applies.
+    constexpr void plain_spec(Placeholder &found) {
         char type = 0;
-        bool has_precision = false, has_sign = false;
-        if (eat(':')) {
-            size_t fill = 1;
-            while ((at[fill] & 0xc0) == 0x80) ++fill;
-            if (*at != 0 && is_align(at[fill])) at += fill + 1;
-            else if (is_align(*at)) ++at;
-            has_sign = *at == '+' || *at == '-';
+        bool has_precision = false;
+        fill_and_align();
+        const bool has_sign = *at == '+' || *at == '-';
+        if (has_sign) ++at;
+        eat('#');
+        if (*at == '0' && at[1] != '$') ++at;
+        width(found);
+        if (eat('.')) {
+            has_precision = true;
+            if (!width(found)) fault = Fault::brace;
+        }
+        if (*at != '}' && *at != 0) type = *at++;
+        if ((type == 'x' || type == 'X') && eat('?')) type = '?';
+        if (fault == Fault::none && *at == '}' && !fits(kinds[found.argument], type, has_precision, has_sign)) fault = Fault::type;
+    }
+    // A spec that is applied at the call: levels of a range with colons between, the last one for its elements.
+    constexpr void late_spec(Placeholder &found) {
+        const uint8_t leaf = kinds[found.argument] & 0x1f;
+        bool is_more = true, is_front = true;
+        while (is_more) {
+            char type = 0;
+            bool has_precision = false;
+            // As in C++, a colon is no fill here.
+            if (*at != ':' && *at != '}') fill_and_align();
+            const bool has_sign = *at == '+' || *at == '-' || *at == ' ';
             if (has_sign) ++at;
             eat('#');
-            if (*at == '0' && at[1] != '$') ++at;
-            width();
+            eat('0');
+            width(found);
             if (eat('.')) {
                 has_precision = true;
-                if (!width()) fault = Fault::brace;
+                if (!width(found)) fault = Fault::brace;
             }
-            if (*at != '}' && *at != 0) type = *at++;
-            if ((type == 'x' || type == 'X') && eat('?')) type = '?';
+            if (is_front && eat('n')) type = 0;
+            else if (*at == '?' && at[1] == 's') at += 2;
+            else if (*at != '}' && *at != ':' && *at != 0) type = *at++;
+            is_more = eat(':');
+            if (!is_more && (leaf == 0 || type == 's' || type == 'm')) return;
+            if (!is_more && fault == Fault::none && *at == '}' && !fits_late(leaf, type, has_precision, has_sign)) fault = Fault::type;
         }
+    }
+    // Types that the drain does not know.
+    constexpr bool fits_late(uint8_t leaf, char type, bool has_precision, bool has_sign) {
+        if (type == 'B') type = 'b';
+        if (type == 'G' || type == 'A') type = 'g';
+        if (leaf >= I8 && leaf <= U128 && type == 'c') type = 'd';
+        if (leaf == CHAR && type != 'c' && type != '?' && type != 0) leaf = I32;
+        return fits(leaf, type, has_precision, has_sign);
+    }
+    // A spec of a formatter of the program: any text with its braces in pairs.
+    constexpr void foreign_spec() {
+        size_t depth = 0;
+        for (; *at != 0; ++at) {
+            if (*at == '{') ++depth;
+            else if (*at == '}' && depth-- == 0) return;
+        }
+    }
+    // Reads from behind the brace to behind the one that ends the placeholder.
+    constexpr Placeholder placeholder() {
+        Placeholder found;
+        found.argument = index();
+        if (!use(found.argument)) return found;
+        found.spec = found.end = at;
+        if (eat(':')) {
+            found.spec = at;
+            const uint8_t kind = kinds[found.argument];
+            if ((kind & FOREIGN) != 0) foreign_spec();
+            else if ((kind & LATE) != 0) late_spec(found);
+            else plain_spec(found);
+        }
+        found.end = at;
         if (!eat('}')) fault = Fault::brace;
-        else if (fault == Fault::none && !fits(kinds[argument], type, has_precision, has_sign)) fault = Fault::type;
+        return found;
     }
 
     constexpr Fault check() {
         if (count > 255) return Fault::many;
+        for (size_t i = 0; i < count; ++i)
+            if (kinds[i] == UNLOGGABLE) return Fault::unloggable;
         while (*at != 0 && fault == Fault::none) {
             const char c = *at++;
             if (c == '{' && !eat('{')) placeholder();

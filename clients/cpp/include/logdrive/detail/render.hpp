@@ -14,20 +14,24 @@ inline namespace v0 {
 class Out {
 public:
     Out() noexcept {}
-    Out(Out &&other) noexcept : size_(other.size_) {
-        if (other.data_ == other.near_) {
-            memcpy(near_, other.near_, other.size_);
+    // The first texts go into memory of the caller, which stays as long as this.
+    Out(char *room, size_t bytes) noexcept : room_(room), data_(room), capacity_(bytes) {}
+    Out(Out &&other) noexcept {
+        if (other.data_ == other.room_) {
+            append(other.data_, other.size_);
         } else {
+            size_ = other.size_;
             data_ = other.data_;
             capacity_ = other.capacity_;
-            other.data_ = other.near_;
+            other.data_ = other.room_ = other.near_;
+            other.capacity_ = sizeof other.near_;
         }
         other.size_ = 0;
     }
     Out(const Out &) = delete;
     Out &operator=(const Out &) = delete;
     ~Out() {
-        if (data_ != near_) free(data_);
+        if (data_ != room_) free(data_);
     }
 
     const char *data() const noexcept { return data_; }
@@ -43,10 +47,14 @@ public:
     void append(char one) noexcept { append(&one, 1); }
     // Memory of a long text is given back.
     void clear() noexcept {
-        if (data_ != near_) free(data_);
-        data_ = near_;
+        if (data_ != room_) free(data_);
+        data_ = room_ = near_;
         capacity_ = sizeof near_;
         size_ = 0;
+    }
+    // Takes away what stands behind the first `size` bytes.
+    void cut(size_t size) noexcept {
+        if (size < size_) size_ = size;
     }
     // Takes this character away where it is the last one.
     void trim(char one) noexcept {
@@ -70,13 +78,14 @@ private:
         char *fresh = static_cast<char *>(malloc(capacity));
         if (fresh == nullptr) return false;
         memcpy(fresh, data_, size_);
-        if (data_ != near_) free(data_);
+        if (data_ != room_) free(data_);
         data_ = fresh;
         capacity_ = capacity;
         return true;
     }
 
     char near_[256];
+    char *room_ = near_;
     char *data_ = near_;
     size_t size_ = 0;
     size_t capacity_ = sizeof near_;

@@ -4,18 +4,18 @@
 
 #include <logdrive/detail/format.hpp>
 #include <errno.h>
+#include <stdio.h>
 
 namespace logdrive {
 inline namespace v0 {
 namespace detail LOGDRIVE_HIDDEN {
 
-// Compile-time description of a log statement.
+// Description of a log statement of another front end; source and units may be null.
 struct Meta {
     const char *file;
     const char *module;
     const char *target;
     const char *format;
-    // The source of format and arguments, in which the names of fields stand; null where there are no names.
     const char *source;
     const uint8_t *kinds;
     const char *const *units;
@@ -86,11 +86,53 @@ private:
 constexpr size_t NAME_BYTES_MAX = 1024;
 constexpr size_t MESSAGE_BYTES_MAX = 16384;
 
+// Compile-time description of a log statement of logdrive.hpp. Few addresses, because the loader fills in each.
+struct Statement {
+    const char *file;
+    const char *target;
+    const char *format;
+    // The source of format and arguments, in which the names of fields stand.
+    const char *source;
+    // As in Kinds.
+    const uint8_t *shape;
+    uint32_t line;
+    uint8_t level;
+
+    size_t count() const noexcept { return shape[0]; }
+    const uint8_t *kinds() const noexcept { return shape + 1; }
+    const char *unit(size_t index) const noexcept { return UNITS[shape[1 + shape[0] + index]]; }
+};
+
+// A placeholder as the drain reads it: a width in braces is `1$`, and a spec that was applied at the call is left out.
+inline void describe_placeholder(Description &out, const Statement &statement, const Placeholder &found, const char *begin,
+                                 size_t &next) noexcept {
+    const bool is_auto = *begin == ':' || *begin == '}';
+    char digits[24];
+    if (!is_auto) {
+        const char *end = begin;
+        while (*end != ':' && *end != '}') ++end;
+        out.put(begin, size_t(end - begin));
+    } else if (found.argument != next++) {
+        // The drain counts only placeholders without an argument, not widths.
+        out.put(digits, size_t(snprintf(digits, sizeof digits, "%zu", found.argument)));
+    }
+    if (found.spec == found.end || wire_kind(statement.kinds()[found.argument]) != statement.kinds()[found.argument]) return;
+    out.put(":", 1);
+    const char *from = found.spec;
+    for (size_t i = 0; i < found.nested_count; ++i) {
+        out.put(from, size_t(found.nested[i].begin - from));
+        out.put(digits, size_t(snprintf(digits, sizeof digits, "%zu$", found.nested[i].argument)));
+        from = found.nested[i].end;
+    }
+    out.put(from, size_t(found.end - from));
+}
+
 // The message with the units behind the placeholders of durations, and which fields it shows.
-inline void describe_message(Description &out, const Meta &meta, bool *shown) noexcept {
+inline void describe_message(Description &out, const Statement &statement, const char *format, bool *shown) noexcept {
     const size_t start = out.size();
     out.half(0);
-    Checker reader{meta.format, meta.kinds, meta.count, meta.source};
+    Checker reader{format, statement.kinds(), statement.count(), statement.source};
+    size_t next = 0;
     while (*reader.at != 0 && out.size() - start < MESSAGE_BYTES_MAX - 64) {
         const char *from = reader.at;
         const char c = *reader.at++;
@@ -100,30 +142,27 @@ inline void describe_message(Description &out, const Meta &meta, bool *shown) no
             continue;
         }
         const char *inner = reader.at;
-        const size_t index = reader.index();
-        reader.at = inner;
-        while (*reader.at != 0 && *reader.at != '}') ++reader.at;
-        if (*reader.at == '}') ++reader.at;
-        out.put(from, size_t(reader.at - from));
-        if (index < meta.count) {
-            shown[index] = true;
-            out.put(meta.units[index], strlen(meta.units[index]));
-        }
-        if (is_digit(*inner) || is_word(*inner)) continue;
-        // An empty argument takes the next index.
-        reader.next = index + 1;
+        const Placeholder found = reader.placeholder();
+        if (reader.fault != Fault::none) break;
+        out.put("{", 1);
+        describe_placeholder(out, statement, found, inner, next);
+        out.put("}", 1);
+        shown[found.argument] = true;
+        for (size_t i = 0; i < found.nested_count; ++i) shown[found.nested[i].argument] = true;
+        const char *const unit = statement.unit(found.argument);
+        out.put(unit, strlen(unit));
     }
     out.patch(start, out.size() - start - 2);
 }
 
-inline void describe_field(Description &out, const Meta &meta, size_t index, bool is_shown) noexcept {
-    out.byte(meta.kinds[index]);
+inline void describe_field(Description &out, const Statement &statement, size_t index, bool is_shown) noexcept {
+    out.byte(wire_kind(statement.kinds()[index]));
     out.byte(is_shown ? 1 : 0);
-    const View source = argument(meta.source, index + 1);
+    const View source = argument(statement.source, index + 1);
     View name = name_of(source);
     // A name that is no literal: the argument as it stands in the source.
     if (name.size == 0 && !is_shown) name = source;
-    const char *unit = meta.units[index];
+    const char *unit = statement.unit(index);
     const size_t unit_length = strlen(unit);
     const size_t length = name.size < NAME_BYTES_MAX - 16 ? name.size : NAME_BYTES_MAX - 16;
     if (unit_length == 0 || length == 0) {
@@ -148,12 +187,15 @@ inline void describe_place(Description &out, const Meta &meta) noexcept {
 }
 
 // A callsite with a format.
-inline void describe(Description &out, const Meta &meta) noexcept {
+inline void describe_with(Description &out, const Statement &statement, const char *format) noexcept {
+    const Meta meta = {statement.file, "", statement.target, format, statement.source, statement.kinds(), nullptr,
+                       statement.line, uint8_t(statement.count()), statement.level};
     describe_place(out, meta);
     bool shown[256] = {};
-    describe_message(out, meta, shown);
-    for (size_t i = 0; i < meta.count; ++i) describe_field(out, meta, i, shown[i]);
+    describe_message(out, statement, format, shown);
+    for (size_t i = 0; i < statement.count(); ++i) describe_field(out, statement, i, shown[i]);
 }
+inline void describe(Description &out, const Statement &statement) noexcept { describe_with(out, statement, statement.format); }
 
 // A callsite whose message shows all values, and whose fields have no names.
 inline void describe_shown(Description &out, const Meta &meta, const char *message, size_t length) noexcept {
@@ -171,7 +213,7 @@ using Ticket = uint32_t;
 constexpr Ticket SLOWLY = 0xffffffff;
 
 // The library's callsite, registered with what `describe` puts.
-template <class Describe> const logdrive_site *known(SiteWord &site, const Meta &meta, const Describe &describe) noexcept {
+template <class M, class Describe> const logdrive_site *known(SiteWord &site, const M &meta, const Describe &describe) noexcept {
     const void *kept = __atomic_load_n(&site.site, __ATOMIC_ACQUIRE);
     if (kept == &no_site) {
         const SignalsHeld held;
@@ -184,18 +226,18 @@ template <class Describe> const logdrive_site *known(SiteWord &site, const Meta 
 }
 
 struct Site : SiteWord {
-    LOGDRIVE_ALWAYS Ticket ticket(const Meta &meta) noexcept {
+    LOGDRIVE_ALWAYS Ticket ticket(const Statement &statement) noexcept {
         const Entry *found = entry();
         const uint32_t control = __atomic_load_n(&found->control, __ATOMIC_RELAXED);
         if (LOGDRIVE_LIKELY(control == ON)) return __atomic_load_n(&found->id, __ATOMIC_RELAXED);
         if (control == OFF) return 0;
-        return ticket_slowly(meta);
+        return ticket_slowly(statement);
     }
 
     // Registers the callsite; samples.
-    LOGDRIVE_COLD Ticket ticket_slowly(const Meta &meta) noexcept {
+    LOGDRIVE_COLD Ticket ticket_slowly(const Statement &statement) noexcept {
         const int kept_errno = errno;
-        const logdrive_site *kept = known(*this, meta, describe);
+        const logdrive_site *kept = known(*this, statement, describe);
         const Ticket ticket = kept != nullptr && logdrive_admit(kept) ? SLOWLY : 0;
         errno = kept_errno;
         return ticket;
@@ -236,6 +278,75 @@ template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticke
         });
     if (LOGDRIVE_UNLIKELY(wrote == Wrote::slowly))
         write_slowly<C...>(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), bytes, values...);
+}
+
+// Specs of the values that are made texts at the call, with the values of nested widths in them.
+struct LateSpec {
+    char text[60];
+    uint8_t size;
+    Part part() const noexcept { return {text, text + size}; }
+};
+
+inline void put_spec(LateSpec &spec, const char *from, size_t length) noexcept {
+    if (length > sizeof spec.text - spec.size) length = sizeof spec.text - spec.size;
+    memcpy(spec.text + spec.size, from, length);
+    spec.size = static_cast<uint8_t>(spec.size + length);
+}
+
+// Reads a format at the call; the first placeholder of a value counts.
+LOGDRIVE_COLD inline void read_specs(LateSpec *specs, const Statement &statement, const char *format, const uint16_t *widths) noexcept {
+    for (size_t i = 0; i < statement.count(); ++i) specs[i].size = 0;
+    Checker reader{format, statement.kinds(), statement.count(), statement.source};
+    while (*reader.at != 0) {
+        if (*reader.at++ != '{' || reader.eat('{')) continue;
+        const Placeholder found = reader.placeholder();
+        if (reader.fault != Fault::none) return;
+        LateSpec &spec = specs[found.argument];
+        if (spec.size != 0) continue;
+        const char *from = found.spec;
+        for (size_t i = 0; i < found.nested_count; ++i) {
+            char digits[8];
+            put_spec(spec, from, size_t(found.nested[i].begin - from));
+            put_spec(spec, digits, size_t(snprintf(digits, sizeof digits, "%u", unsigned(widths[found.nested[i].argument]))));
+            from = found.nested[i].end;
+        }
+        put_spec(spec, from, size_t(found.end - from));
+    }
+}
+
+// A value as a width or precision.
+template <class T> uint16_t width_of(const T &value) noexcept {
+    if constexpr (IsKeyValue<T>::value) return width_of(value.value);
+    else if constexpr (std::is_same<T, bool>::value || !std::is_integral<T>::value) return 0;
+    else if (value < T(0)) return 0;
+    else return static_cast<unsigned long long>(value) > 1024 ? uint16_t(1024) : static_cast<uint16_t>(value);
+}
+
+template <class T> LOGDRIVE_ALWAYS auto capture_with(const T &value, const LateSpec &spec) {
+    if constexpr (IsLate<T>::value) return capture_late(value, spec.part());
+    else return capture(value);
+}
+
+// A call with values that are made texts. One function for each list of types: its memory is not the caller's.
+template <class... T, size_t... I>
+__attribute__((noinline)) void write_late(Site &site, Ticket ticket, const Statement &statement, std::index_sequence<I...>,
+                                          const T &...values) noexcept {
+    const int kept = errno;
+    LateSpec specs[sizeof...(T)];
+    const uint16_t widths[] = {width_of(values)...};
+    read_specs(specs, statement, statement.format, widths);
+    write_values(site, ticket, capture_with(values, specs[I])...);
+    errno = kept;
+}
+
+template <class... T>
+LOGDRIVE_ALWAYS void write(Site &site, Ticket ticket, const Statement &statement, const char *, const T &...values) {
+    if constexpr ((IsLate<T>::value || ...)) {
+        write_late(site, ticket, statement, std::make_index_sequence<sizeof...(T)>(), values...);
+    } else {
+        (void)statement;
+        write_values(site, ticket, capture(values)...);
+    }
 }
 
 }  // namespace detail
