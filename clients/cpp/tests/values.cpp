@@ -75,6 +75,7 @@ template <> struct logdrive::Render<app::Money> {
 namespace {
 
 std::vector<std::string> expected;
+int evaluated = 0;
 
 // The same call of fmt says what is expected.
 #define SAME(...)                                                \
@@ -140,6 +141,32 @@ void as_the_standard_says() {
 #endif
 }
 
+void formats_at_run_time() {
+    const std::string translated = "{1} von {0}";
+    const char *const nested = "[{:>{}}] {::02x}";
+    const auto shown = [](const std::string &format, auto... values) { LOGDRIVE_INFO_RUNTIME(format, values...); };
+    for (int i = 0; i < 2; ++i) {
+        LOGDRIVE_INFO_RUNTIME(translated, 7, "acht");
+        expected.push_back("acht von 7");
+        LOGDRIVE_WARN_RUNTIME(nested, 5, 4, std::vector<int>{10, 11});
+        expected.push_back("[   5] [0a, 0b]");
+        LOGDRIVE_INFO_RUNTIME(std::string("{:.1f} left"), 2.25, logdrive::kv("item", "screw"));
+        expected.push_back("2.2 left item=screw");
+        LOGDRIVE_ERROR_RUNTIME("none");
+        expected.push_back("none");
+        LOGDRIVE_INFO_RUNTIME(std::string("bad {:d} } "), translated, logdrive::kv("n", 3));
+        expected.push_back("bad {:d} }  translated=\"{1} von {0}\" n=3");
+        LOGDRIVE_DEBUG_RUNTIME(std::string("few {} {}"), i);
+        expected.push_back("few {} {} i=" + std::to_string(i));
+        LOGDRIVE_TRACE_RUNTIME((++evaluated, translated), 1, 2);
+    }
+    EXPECT(evaluated == 1);
+    for (int i = 0; i < 70; ++i) {
+        shown("format " + std::to_string(i) + " of {}", 70);
+        expected.push_back(i < 64 ? "format " + std::to_string(i) + " of 70" : "format " + std::to_string(i) + " of {} values...=70");
+    }
+}
+
 // The layout of the file escapes backslashes.
 std::string in_a_line(const std::string &text) {
     std::string line;
@@ -177,6 +204,7 @@ int main() {
         EXPECT_TEXT(logger.error(), "");
         as_fmt_shows_them();
         as_the_standard_says();
+        formats_at_run_time();
         cuts();
         without_allocation();
     }

@@ -20,13 +20,15 @@
 // program's code becomes the text <exception>.
 //
 // LOGDRIVE_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, each also with _IF(condition, ...), _EVERY_N(n, ...),
-// _EVERY_MS(milliseconds, ...) and _ONCE(...). _FATAL brings the log to the kernel; it does not end the program.
+// _EVERY_MS(milliseconds, ...), _ONCE(...) and _RUNTIME(format, ...), whose format is a text of the program. Such a call takes about
+// a microsecond; the first 64 formats of a statement are callsites of their own. A format beyond those, or one that cannot be
+// read, is shown as it is with the values behind it. _FATAL brings the log to the kernel; it does not end the program.
 // Arguments are evaluated only when the callsite is on. Calls below LOGDRIVE_MIN_LEVEL (0 trace ... 5 fatal, default 0)
 // leave neither code nor strings.
 #ifndef LOGDRIVE_HPP
 #define LOGDRIVE_HPP
 
-#include <logdrive/detail/site.hpp>
+#include <logdrive/detail/runtime_format.hpp>
 
 namespace logdrive {
 inline namespace v0 {
@@ -163,6 +165,18 @@ struct Counter {
                 ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, logdrive_statement_, __VA_ARGS__);         \
     } while (false)
 
+#define LOGDRIVE_RUNTIME_(level_, ...)                                                                                 \
+    do {                                                                                                               \
+        using LogdriveKinds_ = decltype(::logdrive::detail::kinds_behind(__VA_ARGS__));                                \
+        static_assert(::logdrive::detail::are_loggable(LogdriveKinds_::shape + 1, LogdriveKinds_::count),              \
+                      "logdrive: " LOGDRIVE_UNLOGGABLE_);                                                              \
+        static constexpr ::logdrive::detail::Statement logdrive_statement_ = {                                         \
+            __FILE__, LOGDRIVE_TARGET, "", #__VA_ARGS__, LogdriveKinds_::shape, __LINE__, level_};                     \
+        static ::logdrive::detail::RuntimeSite logdrive_site_;                                                         \
+        if (!logdrive_site_.is_off())                                                                                  \
+            ::logdrive::detail::format_at_run_time(logdrive_site_, logdrive_statement_, __VA_ARGS__);                  \
+    } while (false)
+
 #define LOGDRIVE_COUNTED_(level_, passes, ...)                   \
     do {                                                         \
         static ::logdrive::detail::Counter logdrive_counter_;    \
@@ -174,35 +188,45 @@ struct Counter {
 #if LOGDRIVE_MIN_LEVEL <= 0
 #define LOGDRIVE_0_(condition, ...) LOGDRIVE_CALL_(0, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_COUNTED_(0, passes, __VA_ARGS__)
+#define LOGDRIVE_TRACE_RUNTIME(...) LOGDRIVE_RUNTIME_(0, __VA_ARGS__)
 #else
+#define LOGDRIVE_TRACE_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_0_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 1
 #define LOGDRIVE_1_(condition, ...) LOGDRIVE_CALL_(1, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_COUNTED_(1, passes, __VA_ARGS__)
+#define LOGDRIVE_DEBUG_RUNTIME(...) LOGDRIVE_RUNTIME_(1, __VA_ARGS__)
 #else
+#define LOGDRIVE_DEBUG_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_1_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 2
 #define LOGDRIVE_2_(condition, ...) LOGDRIVE_CALL_(2, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_COUNTED_(2, passes, __VA_ARGS__)
+#define LOGDRIVE_INFO_RUNTIME(...) LOGDRIVE_RUNTIME_(2, __VA_ARGS__)
 #else
+#define LOGDRIVE_INFO_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_2_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 3
 #define LOGDRIVE_3_(condition, ...) LOGDRIVE_CALL_(3, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_COUNTED_(3, passes, __VA_ARGS__)
+#define LOGDRIVE_WARN_RUNTIME(...) LOGDRIVE_RUNTIME_(3, __VA_ARGS__)
 #else
+#define LOGDRIVE_WARN_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_3_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 4
 #define LOGDRIVE_4_(condition, ...) LOGDRIVE_CALL_(4, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_COUNTED_(4, passes, __VA_ARGS__)
+#define LOGDRIVE_ERROR_RUNTIME(...) LOGDRIVE_RUNTIME_(4, __VA_ARGS__)
 #else
+#define LOGDRIVE_ERROR_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_4_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
@@ -217,6 +241,12 @@ struct Counter {
     do {                                                         \
         static ::logdrive::detail::Counter logdrive_counter5_;   \
         LOGDRIVE_5_(logdrive_counter5_.passes, __VA_ARGS__);     \
+    } while (false)
+
+#define LOGDRIVE_FATAL_RUNTIME(...)                     \
+    do {                                                \
+        LOGDRIVE_RUNTIME_(5, __VA_ARGS__);              \
+        logdrive_flush();                               \
     } while (false)
 
 #define LOGDRIVE_TRACE(...) LOGDRIVE_0_(true, __VA_ARGS__)
