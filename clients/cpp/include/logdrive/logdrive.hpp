@@ -156,13 +156,14 @@ struct Counter {
         LOGDRIVE_FAULT_(order, "arguments without a name come before kv(...)");                                        \
         LOGDRIVE_FAULT_(many, "at most 255 values fit into a record");                                                 \
         LOGDRIVE_FAULT_(unloggable, LOGDRIVE_UNLOGGABLE_);                                                             \
-        static constexpr ::logdrive::detail::Statement logdrive_statement_ = {                                         \
-            __FILE__, LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, LogdriveKinds_::shape, __LINE__, \
-            level_};                                                                                                   \
+        static constexpr auto logdrive_statement_ = ::logdrive::detail::describe_call(                                 \
+            __FILE__ "\0" LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, __LINE__, level_,            \
+            LogdriveKinds_::shape);                                                                                    \
         static ::logdrive::detail::Site logdrive_site_;                                                                \
         if (condition)                                                                                                 \
-            if (const ::logdrive::detail::Ticket logdrive_ticket_ = logdrive_site_.ticket(logdrive_statement_))        \
-                ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, logdrive_statement_, __VA_ARGS__);         \
+            if (const ::logdrive::detail::Ticket logdrive_ticket_ = logdrive_site_.ticket(logdrive_statement_.statement)) \
+                ::logdrive::detail::write(logdrive_site_, logdrive_ticket_, logdrive_statement_.statement,             \
+                                          __VA_ARGS__);                                                                \
     } while (false)
 
 #define LOGDRIVE_RUNTIME_(level_, ...)                                                                                 \
@@ -170,11 +171,11 @@ struct Counter {
         using LogdriveKinds_ = decltype(::logdrive::detail::kinds_behind(__VA_ARGS__));                                \
         static_assert(::logdrive::detail::are_loggable(LogdriveKinds_::shape + 1, LogdriveKinds_::count),              \
                       "logdrive: " LOGDRIVE_UNLOGGABLE_);                                                              \
-        static constexpr ::logdrive::detail::Statement logdrive_statement_ = {                                         \
-            __FILE__, LOGDRIVE_TARGET, "", #__VA_ARGS__, LogdriveKinds_::shape, __LINE__, level_};                     \
+        static constexpr auto logdrive_statement_ = ::logdrive::detail::describe_call(                                 \
+            __FILE__ "\0" LOGDRIVE_TARGET, "", #__VA_ARGS__, __LINE__, level_, LogdriveKinds_::shape);                 \
         static ::logdrive::detail::RuntimeSite logdrive_site_;                                                         \
         if (!logdrive_site_.is_off())                                                                                  \
-            ::logdrive::detail::format_at_run_time(logdrive_site_, logdrive_statement_, __VA_ARGS__);                  \
+            ::logdrive::detail::format_at_run_time(logdrive_site_, logdrive_statement_.statement, __VA_ARGS__);        \
     } while (false)
 
 #define LOGDRIVE_COUNTED_(level_, passes, ...)                   \

@@ -17,8 +17,14 @@
 
 // Each module has its own copies of these internals, so that a plug-in can be unloaded.
 #define LOGDRIVE_HIDDEN __attribute__((visibility("hidden")))
+#if defined(__OPTIMIZE__)
 #define LOGDRIVE_ALWAYS inline __attribute__((always_inline))
 #define LOGDRIVE_LAMBDA __attribute__((always_inline))
+#else
+// Without optimisation the same code at each call is only large.
+#define LOGDRIVE_ALWAYS inline
+#define LOGDRIVE_LAMBDA
+#endif
 #define LOGDRIVE_COLD __attribute__((cold, noinline))
 // One copy for all statements; every call reads it.
 #define LOGDRIVE_CALLED inline __attribute__((noinline))
@@ -131,10 +137,13 @@ LOGDRIVE_ALWAYS uint64_t counter_ticks() noexcept {
 #endif
 }
 
-LOGDRIVE_ALWAYS uint64_t ticks_of(const Place &place) noexcept {
-    if (LOGDRIVE_LIKELY(place.clock == 0)) return counter_ticks();
+LOGDRIVE_COLD inline uint64_t other_ticks(const Place &place) noexcept {
     if (place.clock == 2) return __atomic_load_n(place.coarse, __ATOMIC_RELAXED);
     return monotonic_ns();
+}
+LOGDRIVE_ALWAYS uint64_t ticks_of(const Place &place) noexcept {
+    if (LOGDRIVE_LIKELY(place.clock == 0)) return counter_ticks();
+    return other_ticks(place);
 }
 
 template <class T> LOGDRIVE_ALWAYS uint8_t *store(uint8_t *at, T value) noexcept {

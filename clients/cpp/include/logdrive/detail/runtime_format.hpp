@@ -60,7 +60,7 @@ struct RuntimeSite : SiteWord {
 
 // Describes a callsite that shows a format as it is, and the values behind it.
 inline void describe_unread(Description &out, const Statement &statement) noexcept {
-    const Meta meta = {statement.file, "", statement.target, "", statement.source, nullptr, nullptr,
+    const Meta meta = {statement.place, "", statement.target(), "", statement.source, nullptr, nullptr,
                        statement.line, uint8_t(statement.count() + 1), statement.level};
     describe_place(out, meta);
     out.text("{}", 2, MESSAGE_BYTES_MAX);

@@ -86,22 +86,54 @@ private:
 constexpr size_t NAME_BYTES_MAX = 1024;
 constexpr size_t MESSAGE_BYTES_MAX = 16384;
 
-// Compile-time description of a log statement of logdrive.hpp. Few addresses, because the loader fills in each.
+// Compile-time description of a log statement of logdrive.hpp. Few addresses, because the loader fills in each. Behind it lies
+// its shape, see StatementOf.
 struct Statement {
-    const char *file;
-    const char *target;
-    const char *format;
+    // File, a zero, target.
+    const char *place;
+    // Null where the source shows the same between quotes.
+    const char *literal;
     // The source of format and arguments, in which the names of fields stand.
     const char *source;
-    // As in Kinds.
-    const uint8_t *shape;
     uint32_t line;
     uint8_t level;
+    uint8_t unused[3];
 
-    size_t count() const noexcept { return shape[0]; }
-    const uint8_t *kinds() const noexcept { return shape + 1; }
-    const char *unit(size_t index) const noexcept { return UNITS[shape[1 + shape[0] + index]]; }
+    // The number of values, their kinds, then their units.
+    const uint8_t *shape() const noexcept { return reinterpret_cast<const uint8_t *>(this + 1); }
+    size_t count() const noexcept { return shape()[0]; }
+    const uint8_t *kinds() const noexcept { return shape() + 1; }
+    const char *unit(size_t index) const noexcept { return UNITS[kinds()[count() + index]]; }
+    const char *target() const noexcept { return place + strlen(place) + 1; }
 };
+
+template <size_t N> struct StatementOf {
+    Statement statement;
+    uint8_t shape[N];
+};
+
+// Whether the source of a call begins with this text between quotes.
+constexpr bool is_in_source(const char *format, const char *source) {
+    if (*source++ != '"') return false;
+    for (; *format != 0 && *format != '"' && *format != '\\' && *format == *source; ++format) ++source;
+    return *format == 0 && *source == '"' && (source[1] == 0 || source[1] == ',');
+}
+
+// Whether the format is read at each call.
+template <size_t N> constexpr bool has_late(const uint8_t (&shape)[N]) {
+    for (size_t i = 0; i < shape[0]; ++i)
+        if (wire_kind(shape[1 + i]) != shape[1 + i]) return true;
+    return false;
+}
+
+template <size_t N>
+constexpr StatementOf<N> describe_call(const char *place, const char *format, const char *source, uint32_t line, uint8_t level,
+                                       const uint8_t (&shape)[N]) {
+    const bool is_found = format != nullptr && !has_late(shape) && is_in_source(format, source);
+    StatementOf<N> all = {{place, is_found ? nullptr : format, source, line, level, {}}, {}};
+    for (size_t i = 0; i < N; ++i) all.shape[i] = shape[i];
+    return all;
+}
 
 // A placeholder as the drain reads it: a width in braces is `1$`, and a spec that was applied at the call is left out.
 inline void describe_placeholder(Description &out, const Statement &statement, const Placeholder &found, const char *begin,
@@ -188,14 +220,21 @@ inline void describe_place(Description &out, const Meta &meta) noexcept {
 
 // A callsite with a format.
 inline void describe_with(Description &out, const Statement &statement, const char *format) noexcept {
-    const Meta meta = {statement.file, "", statement.target, format, statement.source, statement.kinds(), nullptr,
+    const Meta meta = {statement.place, "", statement.target(), format, statement.source, statement.kinds(), nullptr,
                        statement.line, uint8_t(statement.count()), statement.level};
     describe_place(out, meta);
     bool shown[256] = {};
     describe_message(out, statement, format, shown);
     for (size_t i = 0; i < statement.count(); ++i) describe_field(out, statement, i, shown[i]);
 }
-inline void describe(Description &out, const Statement &statement) noexcept { describe_with(out, statement, statement.format); }
+inline void describe(Description &out, const Statement &statement) noexcept {
+    if (statement.literal != nullptr) return describe_with(out, statement, statement.literal);
+    const char *const end = strchr(statement.source + 1, '"');
+    Out format;
+    format.append(statement.source + 1, size_t(end - statement.source - 1));
+    format.append('\0');
+    describe_with(out, statement, format.data());
+}
 
 // A callsite whose message shows all values, and whose fields have no names.
 inline void describe_shown(Description &out, const Meta &meta, const char *message, size_t length) noexcept {
@@ -256,18 +295,38 @@ LOGDRIVE_COLD inline void write_encoded(const void *site, const uint8_t *values,
 // memory, in the fast way as well.
 template <class C> using Pass = std::conditional_t<std::is_trivially_copyable<C>::value, C, const C &>;
 
+// Memory for the values of a record, with eight zeros behind them.
+class Encoded {
+public:
+    explicit Encoded(size_t bytes) noexcept
+        : data(bytes + 8 <= sizeof near_ ? near_ : static_cast<uint8_t *>(malloc(bytes + 8))), errno_(errno) {
+        if (data != nullptr) memset(data + bytes, 0, 8);
+    }
+    ~Encoded() {
+        if (data != near_) free(data);
+        errno = errno_;
+    }
+    Encoded(const Encoded &) = delete;
+    Encoded &operator=(const Encoded &) = delete;
+
+    uint8_t *const data;
+
+private:
+    int errno_;
+    uint8_t near_[2560];
+};
+
+template <class C> LOGDRIVE_COLD uint8_t *put_apart(const C &value, uint8_t *at) noexcept { return value.put(at); }
+
 template <class... C> LOGDRIVE_COLD void write_slowly(const void *site, size_t bytes, Pass<C>... values) noexcept {
-    const int kept = errno;
-    uint8_t near_[512];
-    uint8_t *const buffer = bytes <= sizeof near_ ? near_ : static_cast<uint8_t *>(malloc(bytes));
-    if (buffer == nullptr) return;
-    uint8_t *at = buffer;
-    ((at = values.put(at)), ...);
-    write_encoded(site, buffer, size_t(at - buffer));
-    if (buffer != near_) free(buffer);
-    errno = kept;
+    const Encoded encoded(bytes);
+    uint8_t *at = encoded.data;
+    if (at == nullptr) return;
+    ((at = put_apart<C>(values, at)), ...);
+    write_encoded(site, encoded.data, bytes);
 }
 
+#if defined(__OPTIMIZE__)
 template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticket, const C &...values) noexcept {
     const size_t bytes = (size_t(0) + ... + values.size());
     Wrote wrote = Wrote::slowly;
@@ -279,6 +338,21 @@ template <class... C> LOGDRIVE_ALWAYS void write_values(Site &site, Ticket ticke
     if (LOGDRIVE_UNLIKELY(wrote == Wrote::slowly))
         write_slowly<C...>(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), bytes, values...);
 }
+#else
+inline void send(Site &site, Ticket ticket, const uint8_t *values, size_t bytes) noexcept {
+    if (ticket != SLOWLY && write_padded(ticket, values, bytes) != Wrote::slowly) return;
+    write_encoded(__atomic_load_n(&site.site, __ATOMIC_ACQUIRE), values, bytes);
+}
+// One way for all lists of types, so that little code is made for each.
+template <class... C> void write_values(Site &site, Ticket ticket, const C &...values) noexcept {
+    const size_t bytes = (size_t(0) + ... + values.size());
+    const Encoded encoded(bytes);
+    uint8_t *at = encoded.data;
+    if (at == nullptr) return;
+    ((at = values.put(at)), ...);
+    send(site, ticket, encoded.data, bytes);
+}
+#endif
 
 // Specs of the values that are made texts at the call, with the values of nested widths in them.
 struct LateSpec {
@@ -334,7 +408,7 @@ __attribute__((noinline)) void write_late(Site &site, Ticket ticket, const State
     const int kept = errno;
     LateSpec specs[sizeof...(T)];
     const uint16_t widths[] = {width_of(values)...};
-    read_specs(specs, statement, statement.format, widths);
+    read_specs(specs, statement, statement.literal, widths);
     write_values(site, ticket, capture_with(values, specs[I])...);
     errno = kept;
 }
