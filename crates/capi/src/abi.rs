@@ -12,6 +12,7 @@ use logdrive_ring::DropReason;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::Duration;
 
 /// The numbers of the running logger. `logdrive.h` has the same struct.
 #[repr(C)]
@@ -169,6 +170,52 @@ pub unsafe extern "C" fn logdrive_options_add_sink(options: *mut Options, sink: 
     })
 }
 
+/// A function of C that takes lines, with what it is called with.
+struct Callback {
+    write: LogdriveWriteLines,
+    context: *mut c_void,
+}
+
+// SAFETY: the caller of `logdrive_options_add_callback` vouches that the context may be used in another thread, by one at a
+// time.
+unsafe impl Send for Callback {}
+// SAFETY: as above; the sink has one thread.
+unsafe impl Sync for Callback {}
+
+impl Callback {
+    fn write(&self, lines: &[u8]) -> bool {
+        // SAFETY: the caller of `logdrive_options_add_callback` vouches for function and context.
+        unsafe { (self.write)(self.context, lines.as_ptr().cast(), lines.len()) == 0 }
+    }
+}
+
+/// Takes lines; 0 when it has taken them.
+pub type LogdriveWriteLines =
+    unsafe extern "C" fn(context: *mut c_void, lines: *const c_char, bytes: usize) -> c_int;
+
+/// Adds a function as a sink.
+///
+/// # Safety
+/// As for `logdrive_options_set`. Function and context stay valid until the logger has ended, and may be used in another
+/// thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn logdrive_options_add_callback(
+    options: *mut Options,
+    write: Option<LogdriveWriteLines>,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's.
+    let options = unsafe { options.as_mut() };
+    guarded(|| match (options, write) {
+        (Some(options), Some(write)) => {
+            let callback = Callback { write, context };
+            options.add_callback(logdrive::CallbackSink::new(move |lines| callback.write(lines)));
+            Code::Ok as c_int
+        }
+        _ => fail(Code::Argument, "the options or the function are null"),
+    })
+}
+
 /// Sets one option of the sink that was added last.
 ///
 /// # Safety
@@ -195,7 +242,7 @@ pub unsafe extern "C" fn logdrive_options_set_sink(
 pub unsafe extern "C" fn logdrive_start(options: *const Options) -> c_int {
     // SAFETY: the caller's.
     match unsafe { options.as_ref() } {
-        Some(options) => guarded(|| LOGGER.start(options)),
+        Some(options) => outside_callback(|| LOGGER.start(options)),
         None => fail(Code::Argument, "the options are null"),
     }
 }
@@ -208,7 +255,7 @@ pub unsafe extern "C" fn logdrive_start(options: *const Options) -> c_int {
 pub unsafe extern "C" fn logdrive_restart(options: *const Options) -> c_int {
     // SAFETY: the caller's.
     match unsafe { options.as_ref() } {
-        Some(options) => guarded(|| LOGGER.restart(options)),
+        Some(options) => outside_callback(|| LOGGER.restart(options)),
         None => fail(Code::Argument, "the options are null"),
     }
 }
@@ -216,7 +263,7 @@ pub unsafe extern "C" fn logdrive_restart(options: *const Options) -> c_int {
 /// Drains everything that was committed and ends the logger. The end of the program does the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_stop() -> c_int {
-    guarded(|| LOGGER.stop())
+    outside_callback(|| LOGGER.stop())
 }
 
 /// 1 while a logger runs that was started here, else 0.
@@ -228,14 +275,37 @@ pub extern "C" fn logdrive_is_running() -> c_int {
 /// Waits until everything that was committed before is with the kernel.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_flush() -> c_int {
-    guarded(|| complete(logdrive::flush()))
+    outside_callback(|| complete(logdrive::flush()))
+}
+
+/// Has the flight recorder written, with everything that was committed before.
+#[unsafe(no_mangle)]
+pub extern "C" fn logdrive_dump() -> c_int {
+    outside_callback(|| complete(logdrive::dump()))
+}
+
+/// As `logdrive_dump`, but only records that are not older than this.
+#[unsafe(no_mangle)]
+pub extern "C" fn logdrive_dump_last(milliseconds: u64) -> c_int {
+    outside_callback(|| complete(logdrive::dump_last(Duration::from_millis(milliseconds))))
+}
+
+/// Runs a call that waits for the sinks. A sink's own function would wait for itself.
+fn outside_callback(call: impl FnOnce() -> c_int) -> c_int {
+    guarded(|| match logdrive_ring::local::is_denied() {
+        true => fail(
+            Code::Incomplete,
+            "the function of a sink cannot wait for the log: call this in another thread",
+        ),
+        false => call(),
+    })
 }
 
 /// As `logdrive_flush`, then makes all files durable. `Incomplete` also where something since the last answer may not be on
 /// disk; the log says what.
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_sync() -> c_int {
-    guarded(|| complete(logdrive::sync()))
+    outside_callback(|| complete(logdrive::sync()))
 }
 
 fn complete(all: bool) -> c_int {

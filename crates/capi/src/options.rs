@@ -1,7 +1,7 @@
 //! Options of a logger as C sets them: names and values in text, then sinks with names and values of their own. The names and
 //! the values are those of `logdrive.toml(5)`; the rows of the options read them.
 
-use logdrive::{File, IntoSink, SinkOptions, Target};
+use logdrive::{CallbackSink, File, IntoSink, SinkOptions, Target};
 use logdrive_drain::schema::set_text;
 
 /// Options that a logger is started with.
@@ -48,12 +48,29 @@ impl Options {
         Ok(())
     }
 
-    /// Sets an option of the sink that was added last.
+    /// Adds a function as a sink.
+    pub fn add_callback(&mut self, callback: CallbackSink) {
+        self.sinks.push(SinkOptions::new(Target::Callback(callback)));
+    }
+
+    /// Sets an option of the sink that was added last; `only` and `except` add a target each.
     ///
     /// # Errors
     /// As [`Options::set`], and when there is no sink.
     pub fn set_sink(&mut self, name: &str, value: &str) -> Result<(), String> {
         let sink = self.sinks.last_mut().ok_or("add a sink first")?;
+        let targets = match name {
+            "only" => Some(&mut sink.targets.only),
+            "except" => Some(&mut sink.targets.except),
+            _ => None,
+        };
+        if let Some(targets) = targets {
+            if value.is_empty() {
+                return Err(format!("{name}: a target is missing, such as \"net\""));
+            }
+            targets.push(value.to_owned());
+            return Ok(());
+        }
         let mut changed = sink.clone();
         set_text(&mut changed, name, value)?;
         // A layout replaces the one before it, not the times that were asked for.
@@ -105,6 +122,15 @@ mod tests {
                 .unwrap_err()
                 .contains("rotate_every")
         );
+        assert!(options.set("keep_bytes", "1").unwrap_err().contains("1 MiB"));
+        assert!(options.set("keep_trigger_at", "").is_err());
+        options.set("keep_bytes", "4 MiB").unwrap();
+        options.set("keep_trigger", "warn").unwrap();
+        options.set("keep_before", "30s").unwrap();
+        assert!(options.set_sink("only", "").is_err());
+        options.set_sink("only", "net").unwrap();
+        options.set_sink("except", "net::http").unwrap();
+        assert!(options.sinks[0].targets.takes("net::quic"));
         options.set_sink("layout", "json local").unwrap();
         options.set_sink("flush_every", "10ms").unwrap();
         options.set_sink("keep_files", "3").unwrap();

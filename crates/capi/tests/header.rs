@@ -24,7 +24,9 @@ fn plain(header: &str) -> String {
 /// The functions of the header: name, then types of result and arguments.
 fn of_header() -> BTreeMap<String, Vec<String>> {
     let text = plain(HEADER);
-    let statements = text.split(';').filter(|statement| statement.contains('('));
+    let statements = text
+        .split(';')
+        .filter(|statement| statement.contains('(') && !statement.trim().starts_with("typedef"));
     statements
         .filter_map(|statement| {
             let (front, arguments) = statement.trim().trim_end_matches(')').split_once('(')?;
@@ -74,6 +76,7 @@ fn c_type(rust: &str) -> String {
         "usize" => "size_t",
         "u32" => "uint32_t",
         "u64" => "uint64_t",
+        "Option<LogdriveWriteLines>" => "logdrive_write_lines",
         "" => "void",
         other => panic!("a type that C does not know: {other}"),
     }

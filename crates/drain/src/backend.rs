@@ -374,7 +374,12 @@ fn start_here(options: &BackendOptions) -> Result<Backend, BackendError> {
     let recovery = recover::start_recovery(options, &status);
     let session = make_session(options, &status)?;
     // Who keeps lines in this process has no log to read them in later.
-    let is_kept = |sink: &SinkOptions| !matches!(sink.target, Target::Memory(_) | Target::Discard);
+    let is_kept = |sink: &SinkOptions| {
+        !matches!(
+            sink.target,
+            Target::Memory(_) | Target::Callback(_) | Target::Discard
+        )
+    };
     if options.sinks.iter().any(is_kept)
         && let Some(place) = describe_place(session.path())
     {

@@ -59,11 +59,13 @@ pub use process_exit::{describe_cause, describe_end, describe_exit_alone, noted_
 pub use quota::{Quota, QuotaPolicy};
 pub use recover::{Recovered, recover};
 pub use sidecar::{Sidecar, SidecarOptions};
+pub use sink::callback::CallbackSink;
 pub use sink::drop_reason::SinkDrop;
 pub use sink::memory::MemorySink;
 pub use sink::options::{
     Overflow, RecoverableSink, SinkOptions, Sync, Target, sinks_from_text, sinks_to_text,
 };
+pub use sink::targets::Targets;
 pub use sinks::Sinks;
 pub use stats::{SinkStats, Stats, StatsSource};
 pub use status::FlushStatus;

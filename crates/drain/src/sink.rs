@@ -2,10 +2,12 @@
 
 pub(crate) mod account;
 pub(crate) mod buffer;
+pub(crate) mod callback;
 pub(crate) mod delivery;
 pub(crate) mod drop_reason;
 pub(crate) mod memory;
 pub(crate) mod options;
 pub(crate) mod spare;
 pub(crate) mod start;
+pub(crate) mod targets;
 pub(crate) mod writer;

@@ -4,10 +4,12 @@ use crate::config::Config;
 use crate::keep::Keep;
 use crate::runtime::{self, InitError};
 use crate::sinks::{Console, File, IntoSink};
+use logdrive_drain::control::read_selector;
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::schema::{Kind, PROGRAM, Row, Setting, Value, Words, Wrong, limits};
 use logdrive_drain::{
-    BackendOptions, Filter, FilterError, MemorySink, Overflow, SinkOptions, Stats, Stopped, Target,
+    BackendOptions, CallbackSink, Filter, FilterError, MemorySink, Overflow, SinkOptions, Stats, Stopped,
+    Target,
 };
 use logdrive_ring::{FullPolicy, User};
 use logdrive_wire::Level;
@@ -167,6 +169,56 @@ logdrive_drain::rows! { Builder {
     flush_level: (flush_level) => Row::of(Kind::Level).scope(PROGRAM),
     /// Handling of records for a sink that is too slow, for all sinks.
     overflow: (overflow) => Row::of(Kind::Word).words(Overflow::WORDS).scope(PROGRAM),
+    /// Bytes of the flight recorder, which keeps records that no sink takes; unset: there is none.
+    keep_bytes: [
+        |builder| builder.keep.as_ref()?.options.bytes.to_value(),
+        |builder, value| {
+            builder.keep_mut().options.bytes = u64::from_value(value)?;
+            Ok(())
+        }
+    ] => Row::of(Kind::Size(limits::RECORDER_BYTES)).scope(PROGRAM),
+    /// Level from which on a record has the flight recorder written.
+    keep_trigger: [
+        |builder| builder.keep.as_ref()?.options.trigger_level.to_value(),
+        |builder, value| {
+            builder.keep_mut().options.trigger_level = Option::from_value(value)?;
+            Ok(())
+        }
+    ] => Row::of(Kind::Level).scope(PROGRAM),
+    /// Statement, file, module or target whose records have the flight recorder written; one more each time.
+    keep_trigger_at: [
+        |builder| builder.keep.as_ref()?.callsites.last().cloned().map(Value::Text),
+        |builder, value| {
+            let callsite = String::from_value(value)?;
+            read_selector(&callsite).map_err(|error| Wrong::new(error.to_string()))?;
+            builder.keep_mut().callsites.push(callsite);
+            Ok(())
+        }
+    ] => Row::of(Kind::Parsed("a place such as \"src/net.rs:42\", a file, a module or a target")).scope(PROGRAM),
+    /// Time before a trigger whose records the flight recorder writes; unset: all.
+    keep_before: [
+        |builder| builder.keep.as_ref()?.options.before.to_value(),
+        |builder, value| {
+            builder.keep_mut().options.before = Option::from_value(value)?;
+            Ok(())
+        }
+    ] => Row::of(Kind::Time(limits::RECORDER_TIME)).scope(PROGRAM),
+    /// Shortest time between two dumps of the flight recorder that records trigger.
+    keep_pause: [
+        |builder| builder.keep.as_ref()?.options.pause.to_value(),
+        |builder, value| {
+            builder.keep_mut().options.pause = Duration::from_value(value)?;
+            Ok(())
+        }
+    ] => Row::of(Kind::Time(limits::RECORDER_TIME)).scope(PROGRAM),
+    /// A recovery writes what the flight recorder of a killed process holds.
+    keep_on_crash: [
+        |builder| builder.keep.as_ref()?.options.on_crash.to_value(),
+        |builder, value| {
+            builder.keep_mut().options.on_crash = bool::from_value(value)?;
+            Ok(())
+        }
+    ] => Row::of(Kind::Flag).scope(PROGRAM),
     /// Signals that end the process are noted in the session.
     note_signals: (note_signals) => Row::of(Kind::Flag).scope(PROGRAM),
     /// Calls that the filter switches off are counted.
@@ -201,6 +253,12 @@ impl Builder {
         self.sink(SinkOptions::new(Target::Memory(memory.clone())))
     }
 
+    /// Adds a function of the program as a sink: it gets whole lines, one or more at a time, and answers whether it has taken
+    /// them. See [`CallbackSink`] for the thread that calls it, and for what it may do.
+    pub fn callback(self, callback: CallbackSink) -> Self {
+        self.sink(SinkOptions::new(Target::Callback(callback)))
+    }
+
     /// Adds a sink that formats lines and discards them, to measure everything but the disk.
     pub fn discard(self) -> Self {
         self.sink(SinkOptions::new(Target::Discard))
@@ -218,6 +276,11 @@ impl Builder {
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = Some(keep);
         self
+    }
+
+    /// The flight recorder, which an option of it asks for.
+    fn keep_mut(&mut self) -> &mut Keep {
+        self.keep.get_or_insert_with(|| Keep::bytes(1 << 20))
     }
 
     /// Sets the callsites that are on, as `info,net=trace`; see [`Filter`]. The environment variable `LOGDRIVE` replaces it. A

@@ -30,8 +30,8 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Keep {
-    options: RecorderOptions,
-    callsites: Vec<String>,
+    pub(crate) options: RecorderOptions,
+    pub(crate) callsites: Vec<String>,
 }
 
 impl Keep {

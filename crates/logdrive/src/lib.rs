@@ -58,8 +58,8 @@ pub use logdrive_drain::ship::{
     BreakerOptions, ForwardState, GroupOptions, HealthOptions, MemberOptions, Policy, ShipOptions,
 };
 pub use logdrive_drain::{
-    BackendError, Filter, FilterError, MemorySink, Overflow, Recovered, SinkDrop, SinkOptions, SinkStats,
-    Stats, Stopped, Sync, Target, recover,
+    BackendError, CallbackSink, Filter, FilterError, MemorySink, Overflow, Recovered, SinkDrop, SinkOptions,
+    SinkStats, Stats, Stopped, Sync, Target, Targets, recover,
 };
 pub use logdrive_ring::{DropReason, FullPolicy as Full};
 #[cfg(all(feature = "ship", target_os = "linux"))]

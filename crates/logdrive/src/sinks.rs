@@ -344,6 +344,22 @@ macro_rules! common {
                 self
             }
 
+            /// Takes only records of this target, and of those below it: `net` stands for `net::quic`, too. The target of a
+            /// statement without one is its module. May be called several times. Default: takes all.
+            #[must_use]
+            pub fn only(mut self, target: &str) -> Self {
+                self.sink.targets.only.push(target.to_owned());
+                self
+            }
+
+            /// Leaves out records of this target, and of those below it, also where [`Self::only`] names it. May be called
+            /// several times. Default: leaves out none.
+            #[must_use]
+            pub fn except(mut self, target: &str) -> Self {
+                self.sink.targets.except.push(target.to_owned());
+                self
+            }
+
             /// Sets the fate of records when the target is too slow: dropped for this sink and counted, or held back. Default:
             /// dropped.
             #[must_use]

@@ -93,17 +93,32 @@ void logdrive_options_free(logdrive_options *options);
 
 /* Sets an option of the logger: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full
  * (drop, wait, block), clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every, flush_level, overflow (drop, hold),
- * note_signals, count_disabled, shutdown_timeout, recover, held_sessions, held_bytes, use_env, terminal, run_as
+ * note_signals, keep_bytes (a flight recorder of this size: records that no sink takes are kept in memory, until logdrive_dump()
+ * or a trigger has them written), keep_trigger (a level; error), keep_trigger_at ("net.cpp:42" or a target, one more each time),
+ * keep_before ("30s"; all), keep_pause (10 s), keep_on_crash (yes), count_disabled, shutdown_timeout, recover, held_sessions, held_bytes, use_env, terminal, run_as
  * ("65534:65534", the user and group that the program becomes after a start as root). Sizes are "64 MiB" or bytes, times "200ms" or "7d", flags yes or no. */
 int logdrive_options_set(logdrive_options *options, const char *key, const char *value);
 
 /* Adds a sink: "file:PATH", "stdout", "stderr" or "discard"; at most 16. */
 int logdrive_options_add_sink(logdrive_options *options, const char *sink);
 
+/* Takes one or more whole lines, each with a line feed at its end; there is no zero behind them. Returns 0 when it has taken
+ * them; what it refuses is counted as dropped. */
+typedef int (*logdrive_write_lines)(void *context, const char *lines, size_t bytes);
+
+/* Adds a function of the program as a sink. One thread of the library calls it, never two calls at a time, until the logger
+ * has ended; function and context stay valid until then. While it runs, other sinks go on and lines for it wait in buffers of 8
+ * MiB; then `overflow` decides. No exception may leave it. Its own log calls are dropped and counted; logdrive_flush, _sync,
+ * _dump, _start, _restart and _stop fail in it. Records that a killed program left are not given to it: add a file for these.
+ * Where an agent has the session it is not called. The child of a fork that logs has a logger of its own with the same sinks,
+ * which calls it in the child. */
+int logdrive_options_add_callback(logdrive_options *options, logdrive_write_lines write, void *context);
+
 /* Sets an option of the sink that was added last. Names and values are those of [[sink]] in logdrive.toml(5), such as
  * layout ("text", "json", "logfmt", "glog", "pattern ..."; with "local" for local time), min_level, flush_every ("200ms"),
  * sync (never, level, or a time), rotate_bytes ("64 MiB"), keep_files and keep_age ("14d"); besides, layout may be
- * "glog-raw", and open_late is for files. An error lists all names. */
+ * "glog-raw", and open_late is for files. `only` and `except` name a target of callsites whose records the sink takes or leaves
+ * out, with all targets below it (net and net::quic); each call adds one. An error lists all names. */
 int logdrive_options_set_sink(logdrive_options *options, const char *key, const char *value);
 
 /* Starts the logger of this process. The caller keeps the options. May block for some milliseconds. */
@@ -122,6 +137,12 @@ int logdrive_is_running(void);
 /* Waits until the kernel has all records committed before. Gives up after five seconds without progress
  * (LOGDRIVE_ERROR_INCOMPLETE). */
 int logdrive_flush(void);
+
+/* Writes the records of the flight recorder to the log, with everything that was committed before, and forgets them.
+ * logdrive_dump_last writes only those that are not older than so many milliseconds, and forgets the others. Both wait and fail
+ * as logdrive_flush does; without a flight recorder they are logdrive_flush. */
+int logdrive_dump(void);
+int logdrive_dump_last(uint64_t milliseconds);
 
 /* Does what logdrive_flush does, then waits until all files are on disk (fsync), with those that were rotated since, and
  * their names. LOGDRIVE_ERROR_INCOMPLETE also where something since the last answer may not be on disk; the log says what. */

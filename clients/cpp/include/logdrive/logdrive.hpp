@@ -28,73 +28,11 @@
 #ifndef LOGDRIVE_HPP
 #define LOGDRIVE_HPP
 
+#include <logdrive/detail/options.hpp>
 #include <logdrive/detail/runtime_format.hpp>
 
 namespace logdrive {
 inline namespace v0 {
-
-// Options of a logger; see logdrive.h for the keys. start() returns the first mistake.
-class LOGDRIVE_HIDDEN Options {
-public:
-    explicit Options(const char *app) noexcept : options_(logdrive_options_new(app)) { note(options_ != nullptr ? 0 : -1); }
-    ~Options() { logdrive_options_free(options_); }
-    Options(const Options &) = delete;
-    Options &operator=(const Options &) = delete;
-
-    Options &set(const char *key, const char *value) noexcept { return note(logdrive_options_set(options_, key, value)); }
-    // "file:PATH", "stdout", "stderr" or "discard".
-    Options &sink(const char *target) noexcept { return note(logdrive_options_add_sink(options_, target)); }
-    // An option of the sink that was added last.
-    Options &with(const char *key, const char *value) noexcept {
-        return note(logdrive_options_set_sink(options_, key, value));
-    }
-    Options &file(const char *path) noexcept {
-        Out target;
-        target.append("file:");
-        target.append(path);
-        target.append('\0');
-        return sink(target.data());
-    }
-
-    int code() const noexcept { return code_; }
-    const logdrive_options *raw() const noexcept { return options_; }
-
-private:
-    Options &note(int code) noexcept {
-        if (code_ == 0) code_ = code;
-        return *this;
-    }
-
-    logdrive_options *options_;
-    int code_ = 0;
-};
-
-// A running logger: its end drains what was committed.
-class LOGDRIVE_HIDDEN Logger {
-public:
-    explicit Logger(int code) noexcept : code_(code) {}
-    ~Logger() {
-        if (code_ == 0) logdrive_stop();
-    }
-    Logger(const Logger &) = delete;
-    Logger &operator=(const Logger &) = delete;
-
-    // LOGDRIVE_OK, or the error of the start; error() is its message.
-    int code() const noexcept { return code_; }
-    explicit operator bool() const noexcept { return code_ == 0; }
-    const char *error() const noexcept { return code_ == 0 ? "" : logdrive_last_error(); }
-
-private:
-    int code_;
-};
-
-// Starts the logger of this process. Keep the result in main.
-[[nodiscard]] inline Logger start(const Options &options) noexcept {
-    return Logger(options.code() != 0 ? options.code() : logdrive_start(options.raw()));
-}
-
-// Waits until the kernel has all records committed before.
-inline bool flush() noexcept { return logdrive_flush() == LOGDRIVE_OK; }
 
 namespace detail LOGDRIVE_HIDDEN {
 

@@ -77,6 +77,7 @@ impl Routes {
                 ..SingleSink::default()
             }),
             (_, Some(_)) => single_route(callsite?),
+            (_, None) if sinks.iter().any(is_selective) => single_route(callsite?),
             (_, None) if self.recorder_policy.is_some() => None,
             (_, None) => lowest_sink(sinks),
         };
@@ -118,11 +119,13 @@ impl Routes {
             let Ok(callsite) = Callsite::decode(&bytes) else {
                 continue;
             };
+            let takers = takers(sinks, id, &callsite);
             let route = match (&self.router, &input.client) {
-                (Some(router), Some(client)) => router(client, &callsite),
-                _ => u32::MAX,
+                (Some(router), Some(client)) => router(client, &callsite) & takers,
+                _ => takers,
             };
-            let rule = self.recorder_rule(input, id, &callsite);
+            let mut rule = self.recorder_rule(input, id, &callsite);
+            rule.sinks &= takers;
             if let Some(recorder) = &mut input.recorder {
                 recorder.sinks |= rule.sinks;
             }
@@ -206,6 +209,22 @@ fn lowest_sink(sinks: &[SinkBuffer]) -> Option<SingleSink> {
         below: Some(below),
         ..SingleSink::default()
     })
+}
+
+/// Whether a sink takes records of some targets only.
+fn is_selective(sink: &SinkBuffer) -> bool {
+    !sink.settings.targets.is_any()
+}
+
+/// Returns the sinks that take records of the target of a callsite: all of them where none is selective. All get the records
+/// that tell of gaps.
+fn takers(sinks: &[SinkBuffer], id: u32, callsite: &Callsite) -> u32 {
+    if id == 0 || !sinks.iter().any(is_selective) {
+        return u32::MAX;
+    }
+    let taken = |sink: &&SinkBuffer| sink.settings.targets.takes_callsite(callsite);
+    let bits = sinks.iter().filter(taken).map(|sink| 1 << sink.number());
+    bits.fold(0, |all, bit: u32| all | bit)
 }
 
 /// Compiles plans for the sinks that may get records of a callsite.

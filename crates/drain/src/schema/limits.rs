@@ -76,6 +76,12 @@ pub const IDLE_TIMEOUT: RangeInclusive<Duration> = SECOND..=HOUR;
 /// Bytes of the ring of one thread: a session's smallest, and a length that fits into its header.
 pub const RING_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 30;
 
+/// Bytes of a flight recorder: less holds no second of a busy program.
+pub const RECORDER_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 40;
+
+/// Times of a flight recorder: before a trigger, and between two of them.
+pub const RECORDER_TIME: RangeInclusive<Duration> = Duration::ZERO..=DAY;
+
 /// Sessions of dead processes that are kept where they cannot be recovered: the newest always is.
 pub const HELD_SESSIONS: RangeInclusive<u64> = 1..=65_536;
 

@@ -12,6 +12,7 @@ use crate::sink::account::DropAccount;
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::options::{Overflow, SinkOptions};
 use crate::sink::spare::SpareBuffers;
+use crate::sink::targets::Targets;
 use crate::sink::writer::IoRequest;
 use logdrive_ring::{Buffer, Buffers};
 use logdrive_wire::{Callsite, Level};
@@ -77,6 +78,7 @@ pub(crate) struct SinkSettings {
     pub(crate) flush_level: Level,
     pub(crate) flush_every: Duration,
     pub(crate) overflow: Overflow,
+    pub(crate) targets: Targets,
 }
 
 impl SinkSettings {
@@ -100,6 +102,7 @@ impl SinkSettings {
             flush_level: options.flush_level,
             flush_every,
             overflow: options.overflow,
+            targets: options.targets.clone(),
         })
     }
 }

@@ -4,7 +4,9 @@ use crate::file::FileOptions;
 use crate::layout::{LayoutOptions, Style};
 use crate::schema::{self, FILE, Kind, Options, PROGRAM, Row, Setting, Value, Word, Words, Wrong, limits};
 use crate::ship::ShipOptions;
+use crate::sink::callback::CallbackSink;
 use crate::sink::memory::MemorySink;
+use crate::sink::targets::Targets;
 use logdrive_wire::Level;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +23,8 @@ pub enum Target {
     Stderr,
     /// Memory of this process, for tests.
     Memory(MemorySink),
+    /// A function of this process.
+    Callback(CallbackSink),
     /// A collector, with the feature `ship`.
     Ship(Box<ShipOptions>),
     /// Nowhere: lines are formatted and thrown away.
@@ -114,7 +118,7 @@ impl Setting for Target {
             Self::Stdout => Some(Value::Word("stdout")),
             Self::Stderr => Some(Value::Word("stderr")),
             Self::Discard => Some(Value::Word("discard")),
-            Self::Memory(_) | Self::Ship(_) => None,
+            Self::Memory(_) | Self::Callback(_) | Self::Ship(_) => None,
         }
     }
 
@@ -161,6 +165,8 @@ crate::options! {
     and {
         /// Target of the lines.
         pub target: Target,
+        /// Callsites whose records it takes.
+        pub targets: Targets,
     }
     with {
         /// The times in lines and in the names of rotated files are local ones. UTC has no hour twice; the layout glog
@@ -209,6 +215,7 @@ impl Default for RecoverableSink {
             ship: None,
             layout: LayoutOptions::from(Style::Text),
             min_level: Level::Trace,
+            targets: Targets::default(),
         }
     }
 }
@@ -224,6 +231,7 @@ impl SinkOptions {
     pub fn new(target: Target) -> Self {
         Self {
             target,
+            targets: Targets::default(),
             layout: LayoutOptions::from(Style::Text),
             min_level: Level::Trace,
             overflow: Overflow::default(),
@@ -246,6 +254,8 @@ pub struct RecoverableSink {
     pub layout: LayoutOptions,
     /// The sink's lowest level.
     pub min_level: Level,
+    /// Callsites whose records it takes.
+    pub targets: Targets,
 }
 
 impl RecoverableSink {
@@ -262,6 +272,7 @@ pub fn sinks_to_text(sinks: &[SinkOptions]) -> String {
     for sink in sinks {
         text.push_str("[sink]\n");
         text.push_str(&schema::to_text(sink));
+        text.push_str(&sink.targets.to_text());
         if let Target::File(file) = &sink.target {
             // Another process has another working directory.
             let file = file.absolute().unwrap_or_else(|_| file.clone());
@@ -314,13 +325,16 @@ fn sink_from_text(text: &str) -> RecoverableSink {
     };
     let mut options = SinkOptions::new(Target::Discard);
     for (key, value) in head.lines().filter_map(|line| line.split_once(" = ")) {
-        let _ = schema::set_line(&mut options, key, value);
+        if !options.targets.read_line(key, value) {
+            let _ = schema::set_line(&mut options, key, value);
+        }
     }
     RecoverableSink {
         file,
         ship,
         layout: options.layout,
         min_level: options.min_level,
+        targets: options.targets,
     }
 }
 
@@ -333,6 +347,7 @@ mod tests {
         let mut file = SinkOptions::new(Target::File(FileOptions::new("/tmp/a b\n[sink]\n.log")));
         file.layout = LayoutOptions::from(Style::Json);
         file.min_level = Level::Warn;
+        file.targets.only = vec!["net".to_owned()];
         let text = sinks_to_text(&[SinkOptions::new(Target::Stderr), file]);
         let sinks = sinks_from_text(&text);
         assert_eq!(sinks.len(), 2);
@@ -353,6 +368,7 @@ mod tests {
         assert!(sinks[0].file.is_none());
         assert_eq!(sinks[1].layout.style, Style::Json);
         assert_eq!(sinks[1].min_level, Level::Warn);
+        assert_eq!(sinks[1].targets.only, ["net"]);
         assert_eq!(
             sinks[1].file.as_ref().unwrap().path.to_str(),
             Some("/tmp/a b\n[sink]\n.log")

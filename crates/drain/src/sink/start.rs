@@ -61,6 +61,7 @@ impl SinkStarter {
             Target::Stdout => Output::Console(Console::stdout()),
             Target::Stderr => Output::Console(Console::stderr()),
             Target::Memory(memory) => Output::Memory(memory.clone()),
+            Target::Callback(callback) => Output::Callback(callback.clone()),
             Target::Ship(options) => Output::Unsent(options.clone()),
             Target::Discard => Output::Discard,
         })
@@ -235,6 +236,7 @@ impl SinkStarter {
         options.layout = sink.layout.clone();
         options.layout.color = false;
         options.min_level = sink.min_level;
+        options.targets = sink.targets.clone();
         options.overflow = overflow;
         let mut sink_buffer = self.start(index, &options, output, spare)?;
         for (buffer, _) in unwritten {

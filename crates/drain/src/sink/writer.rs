@@ -8,6 +8,7 @@ use crate::limits::{CLOSING_LOOK_MS, DELETED_TRIES_MAX, RETRY_MS};
 use crate::recovery_state::RecoveryState;
 use crate::segment::BlockEncoder;
 use crate::ship::ShipOptions;
+use crate::sink::callback::CallbackSink;
 use crate::sink::delivery::{Delivery, Done};
 use crate::sink::memory::MemorySink;
 use crate::sink::options::Sync;
@@ -43,6 +44,7 @@ pub(crate) enum Output {
     DeferredFile(Box<DeferredFile>),
     Console(Console),
     Memory(MemorySink),
+    Callback(CallbackSink),
     /// A collector without a connection so far.
     Unsent(Box<ShipOptions>),
     /// A collector whose spool a recovery may work on first.
@@ -308,6 +310,7 @@ impl Writer {
                 memory.append(buffer.bytes());
                 true
             }
+            Output::Callback(_) => self.call(&buffer),
             Output::Console(_) => self.write_console(&buffer),
             Output::File(_) | Output::DeferredFile(_) => self.write_file(&mut buffer),
         };
@@ -328,6 +331,25 @@ impl Writer {
         self.status.note_progress(self.sink);
         // The drain ends after its I/O threads; a buffer without a receiver is dropped.
         let _ = self.back.send(buffer);
+    }
+
+    /// `false`: the program's function has not taken the lines.
+    fn call(&mut self, buffer: &Buffer) -> bool {
+        let Output::Callback(callback) = &self.output else {
+            return false;
+        };
+        let is_taken = callback.write(buffer.bytes());
+        if is_taken == self.failing {
+            self.failing = !is_taken;
+            self.buffers.note_error(self.sink, u64::from(!is_taken));
+            self.status.notice(match is_taken {
+                true => "the program's function takes lines again".to_owned(),
+                false => {
+                    "the program's function refuses lines; its records are dropped and counted".to_owned()
+                }
+            });
+        }
+        is_taken
     }
 
     /// `false`: there is no reader any more, or a stopped terminal is given up with the logger.

@@ -1,0 +1,187 @@
+// Sinks of the program and of containers, loggers with sinks of their own, flight recorders, and where each of them ends.
+#define LOGDRIVE_TARGET "shop"
+#include "check.hpp"
+#include <atomic>
+#include <logdrive/logdrive.hpp>
+#include <mutex>
+#include <sys/wait.h>
+#include <thread>
+
+void log_of_net(int value);
+void log_of_quic(int value);
+
+namespace {
+
+// Lines as they come, with the threads that brought them.
+struct Collect {
+    std::mutex lock;
+    std::string text;
+    std::vector<std::thread::id> threads;
+    bool is_failing = false;
+    int flushes = 0;
+
+    void operator()(const char *lines, size_t bytes) {
+        const std::lock_guard<std::mutex> held(lock);
+        LOGDRIVE_ERROR("a sink's own call");
+        if (logdrive::flush() || logdrive::dump() || logdrive_stop() == LOGDRIVE_OK) ++flushes;
+        if (is_failing) throw 1;
+        text.append(lines, bytes);
+        threads.push_back(std::this_thread::get_id());
+    }
+    std::string taken() {
+        const std::lock_guard<std::mutex> held(lock);
+        return text;
+    }
+};
+
+void prepare(logdrive::Options &options, const check::Dir &dir) {
+    options.set("run_dir", (dir / "run").c_str()).set("use_env", "no").set("full", "block");
+}
+
+uint64_t dropped_of_sink(uint32_t sink) {
+    logdrive_sink_stats_t stats;
+    EXPECT(logdrive_sink_stats(sink, &stats) == LOGDRIVE_OK);
+    return stats.dropped;
+}
+
+void callbacks() {
+    check::Dir dir;
+    Collect all, failing;
+    failing.is_failing = true;
+    logdrive::Options options("cpp-sinks");
+    prepare(options, dir);
+    options.callback(all).layout("pattern {level} {message}{fields}").callback(failing).min_level("error");
+    auto logger = logdrive::start(options);
+    EXPECT_TEXT(logger.error(), "");
+    LOGDRIVE_INFO("first {}", 1);
+    LOGDRIVE_WARN("two\nlines", logdrive::kv("n", 2));
+    EXPECT(logdrive::flush());
+    EXPECT_TEXT(all.taken(), "INFO first 1\nWARN two\\nlines n=2\n");
+    // Those below its level.
+    EXPECT(dropped_of_sink(1) == 2);
+    LOGDRIVE_ERROR("third");
+    EXPECT(logdrive::flush());
+    EXPECT(dropped_of_sink(1) >= 3);
+    for (int i = 0; i < 100000; ++i) LOGDRIVE_INFO("many {}", i);
+    EXPECT(logdrive::flush());
+    const std::vector<std::string> lines = check::lines(all.taken());
+    size_t many = 0;
+    for (const std::string &line : lines) many += line == "INFO many " + std::to_string(many);
+    EXPECT(many == 100000);
+    EXPECT(all.taken().find("a sink's own call") == std::string::npos);
+    for (const std::thread::id &thread : all.threads) EXPECT(thread == all.threads.front() && thread != std::this_thread::get_id());
+    EXPECT(all.flushes == 0 && failing.flushes == 0);
+    // The child of a fork has its own: what it logs is not in the parent's.
+    const pid_t child = fork();
+    if (child == 0) {
+        LOGDRIVE_INFO("of the child");
+        logdrive::flush();
+        const bool is_here = all.taken().find("INFO of the child\n") != std::string::npos;
+        _exit(is_here ? 7 : 8);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    EXPECT(logdrive::flush() && all.taken().find("of the child") == std::string::npos);
+}
+
+void several_loggers() {
+    check::Dir dir;
+    {
+        logdrive::Options options("cpp-loggers");
+        prepare(options, dir);
+        const char *const layout = "pattern {target} {message}";
+        options.file((dir / "net.log").c_str()).layout(layout).only("net");
+        options.file((dir / "rest.log").c_str()).layout(layout).except("net");
+        options.file((dir / "quic.log").c_str()).layout(layout).only("net::quic").min_level("warn");
+        options.file((dir / "all.log").c_str()).layout(layout);
+        auto logger = logdrive::start(options);
+        EXPECT_TEXT(logger.error(), "");
+        for (int i = 0; i < 1000; ++i) {
+            LOGDRIVE_INFO("sold {}", i);
+            log_of_net(i);
+            log_of_quic(i);
+        }
+    }
+    const auto count = [&](const char *name) { return check::lines(check::read(dir / name)).size(); };
+    EXPECT_TEXT(check::lines(check::read(dir / "net.log"))[1], "net::quic lost 0");
+    EXPECT_TEXT(check::lines(check::read(dir / "rest.log"))[999], "shop sold 999");
+    EXPECT(count("net.log") == 2000 && count("rest.log") == 1000 && count("quic.log") == 1000 && count("all.log") == 3000);
+    logdrive::Options wrong("cpp-loggers");
+    wrong.only("net");
+    EXPECT(wrong.code() == LOGDRIVE_ERROR_ARGUMENT);
+}
+
+void flight_recorder() {
+    check::Dir dir;
+    const std::string path = dir / "kept.log";
+    logdrive::Options options("cpp-keep");
+    prepare(options, dir);
+    options.file(path.c_str()).layout("pattern {message}").min_level("info").keep("1 MiB").keep_trigger("fatal");
+    auto logger = logdrive::start(options);
+    EXPECT_TEXT(logger.error(), "");
+    const auto has = [&](const char *text) { return check::read(path).find(text) != std::string::npos; };
+    LOGDRIVE_DEBUG("only in memory {}", 1);
+    LOGDRIVE_INFO("in the file");
+    EXPECT(logdrive::flush() && has("in the file") && !has("only in memory"));
+    EXPECT(logdrive::dump() && has("only in memory 1"));
+    LOGDRIVE_DEBUG("forgotten");
+    EXPECT(logdrive::flush());
+    const uint64_t begin = logdrive::detail::monotonic_ns();
+    while (logdrive::detail::monotonic_ns() - begin < 20000000) std::this_thread::yield();
+    EXPECT(logdrive::dump_last(1) && !has("forgotten"));
+    LOGDRIVE_DEBUG("remembered");
+    EXPECT(logdrive::dump_last(600000) && has("remembered") && !has("forgotten"));
+    logdrive::Options wrong("cpp-keep");
+    wrong.keep("1 KiB");
+    EXPECT(wrong.code() == LOGDRIVE_ERROR_ARGUMENT);
+}
+
+// What a container's runtime reads from the program's standard output and standard error.
+std::string console(logdrive::Console which, bool is_json) {
+    int ends[2];
+    EXPECT(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], which == logdrive::Console::out ? 1 : 2);
+        close(ends[0]), close(ends[1]);
+        check::Dir dir;
+        logdrive::Options options("cpp-console");
+        prepare(options, dir);
+        options.console(which).min_level("info");
+        if (is_json) options.json();
+        {
+            auto logger = logdrive::start(options);
+            LOGDRIVE_DEBUG("not shown");
+            LOGDRIVE_INFO("sold {}", "screws", logdrive::kv("left", 3));
+        }
+        _exit(0);
+    }
+    close(ends[1]);
+    std::string text;
+    char part[4096];
+    for (ssize_t bytes; (bytes = read(ends[0], part, sizeof part)) > 0;) text.append(part, size_t(bytes));
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    return text;
+}
+
+void consoles() {
+    for (const logdrive::Console which : {logdrive::Console::out, logdrive::Console::error}) {
+        const std::string text = console(which, false), json = console(which, true);
+        EXPECT(check::lines(text).size() == 1 && check::lines(json).size() == 1);
+        EXPECT_TEXT(text.size() < 20 ? text : text.substr(text.size() - 20), " sold screws left=3\n");
+        EXPECT(json.front() == '{' && json.find("\"left\":3") != std::string::npos && json.find("sold screws") != std::string::npos);
+        EXPECT(text.find('\033') == std::string::npos);
+    }
+}
+
+}  // namespace
+
+int main() {
+    consoles();
+    callbacks();
+    several_loggers();
+    flight_recorder();
+    return check::result();
+}
