@@ -3,6 +3,7 @@
 #include "check.hpp"
 #include <atomic>
 #include <logdrive/logdrive.hpp>
+#include <csignal>
 #include <mutex>
 #include <sys/wait.h>
 #include <thread>
@@ -112,6 +113,41 @@ void several_loggers() {
     EXPECT(wrong.code() == LOGDRIVE_ERROR_ARGUMENT);
 }
 
+// What a killed program left is recovered into the sinks that its targets have.
+void loggers_of_a_killed_program() {
+    check::Dir dir;
+    const auto log = [&](bool is_killed) {
+        logdrive::Options options("cpp-killed");
+        prepare(options, dir);
+        options.file((dir / "net.log").c_str()).layout("pattern {message}").only("net");
+        options.file((dir / "rest.log").c_str()).layout("pattern {message}").except("net");
+        auto logger = logdrive::start(options);
+        EXPECT_TEXT(logger.error(), "");
+        for (int i = 0; is_killed && i < 1000; ++i) {
+            LOGDRIVE_INFO("sold {}", i);
+            log_of_net(i);
+        }
+        if (is_killed) raise(SIGKILL);
+        EXPECT(logdrive::flush());
+    };
+    const pid_t child = fork();
+    if (child == 0) {
+        log(true);
+        _exit(1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT(WIFSIGNALED(status));
+    log(false);
+    const auto count = [&](const char *name, const char *word) {
+        int found = 0;
+        for (const std::string &line : check::lines(check::read(dir / name))) found += line.rfind(word, 0) == 0;
+        return found;
+    };
+    EXPECT(count("net.log", "sent ") == 1000 && count("net.log", "sold ") == 0);
+    EXPECT(count("rest.log", "sold ") == 1000 && count("rest.log", "sent ") == 0);
+}
+
 void flight_recorder() {
     check::Dir dir;
     const std::string path = dir / "kept.log";
@@ -182,6 +218,7 @@ int main() {
     consoles();
     callbacks();
     several_loggers();
+    loggers_of_a_killed_program();
     flight_recorder();
     return check::result();
 }

@@ -48,7 +48,10 @@ struct ByFmt<T, Void<std::enable_if_t<(std::is_class<T>::value || std::is_union<
 }  // namespace logdrive
 #endif
 
-#if defined(__cpp_lib_format) && (defined(_GLIBCXX_FORMAT) || defined(_LIBCPP_FORMAT) || defined(_FORMAT_)) && !defined(LOGDRIVE_DETAIL_BY_STD)
+// libc++ 16 has it behind -fexperimental-library, without the macro of the standard.
+#if ((defined(__cpp_lib_format) && (defined(_GLIBCXX_FORMAT) || defined(_LIBCPP_FORMAT))) || \
+     (defined(_LIBCPP_FORMAT) && _LIBCPP_VERSION >= 16000 && !defined(_LIBCPP_HAS_NO_INCOMPLETE_FORMAT))) && \
+    !defined(LOGDRIVE_DETAIL_BY_STD)
 #define LOGDRIVE_DETAIL_BY_STD
 #include <logdrive/detail/traits.hpp>
 
