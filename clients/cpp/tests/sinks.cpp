@@ -86,6 +86,31 @@ void callbacks() {
     EXPECT(logdrive::flush() && all.taken().find("of the child") == std::string::npos);
 }
 
+// A sink that blocks holds up nobody else; it gets its lines when it goes on.
+void a_sink_that_blocks() {
+    check::Dir dir;
+    Collect blocked;
+    const std::string path = dir / "free.log";
+    logdrive::Options options("cpp-blocks");
+    prepare(options, dir);
+    options.callback(blocked).layout("pattern {message}").file(path.c_str()).layout("pattern {message}");
+    auto logger = logdrive::start(options);
+    EXPECT_TEXT(logger.error(), "");
+    {
+        const std::lock_guard<std::mutex> held(blocked.lock);
+        for (int i = 0; i < 1000; ++i) LOGDRIVE_INFO("line {}", i);
+        const uint64_t begin = logdrive::detail::monotonic_ns();
+        size_t lines = 0;
+        while (lines < 1000 && logdrive::detail::monotonic_ns() - begin < 60000000000u) {
+            std::this_thread::yield();
+            lines = check::lines(check::read(path)).size();
+        }
+        EXPECT(lines == 1000);
+    }
+    EXPECT(logdrive::flush());
+    EXPECT(check::lines(blocked.taken()).size() == 1000);
+}
+
 void several_loggers() {
     check::Dir dir;
     {
@@ -217,6 +242,7 @@ void consoles() {
 int main() {
     consoles();
     callbacks();
+    a_sink_that_blocks();
     several_loggers();
     loggers_of_a_killed_program();
     flight_recorder();

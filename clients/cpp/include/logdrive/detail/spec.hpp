@@ -196,15 +196,35 @@ inline size_t with_point(char *text) noexcept {
 }
 
 // As few digits as give the same number, in `text`; with an exponent below 1e-4 and from 1e16 on, as fmt does.
-inline size_t shortest(char *text, size_t room, double value, bool is_float) noexcept {
-    int digits = 0;
-    for (; digits < 17; ++digits) {
-        snprintf(text, room, "%.*e", digits, value);
-        if (is_float ? strtof(text, nullptr) == static_cast<float>(value) : strtod(text, nullptr) == value) break;
+inline size_t shortest(char *text, double value, bool is_float) noexcept {
+    // So many digits survive the way through a double, or float: where they suffice, the shortest are these without zeros. Of the
+    // smallest numbers, which have fewer, each count is tried.
+    const bool is_subnormal = value < (is_float ? 1.17549436e-38 : 2.2250738585072014e-308);
+    char made[40];
+    for (int digits = is_subnormal ? 0 : is_float ? 5 : 14;; ++digits) {
+        snprintf(made, sizeof made, "%.*e", digits, value);
+        if (digits == 16 || (is_float ? strtof(made, nullptr) == static_cast<float>(value) : strtod(made, nullptr) == value)) break;
     }
-    const int exponent = atoi(strchr(text, 'e') + 1);
-    if (exponent >= -4 && exponent < 16) snprintf(text, room, "%.*f", digits > exponent ? digits - exponent : 0, value);
-    return with_point(text);
+    char *const mark = strchr(made, 'e');
+    const int exponent = atoi(mark + 1);
+    size_t digits = 0;
+    for (const char *at = made; at < mark; ++at)
+        if (*at >= '0' && *at <= '9') made[digits++] = *at;
+    while (digits > 1 && made[digits - 1] == '0') --digits;
+    size_t bytes = 0;
+    const auto put = [&](char one) { text[bytes++] = one; };
+    if (exponent < -4 || exponent >= 16) {
+        put(made[0]);
+        if (digits > 1) put('.');
+        for (size_t i = 1; i < digits; ++i) put(made[i]);
+        return bytes + static_cast<size_t>(snprintf(text + bytes, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent)));
+    }
+    for (int i = exponent < 0 ? exponent : 0; i < static_cast<int>(digits) || i <= exponent; ++i) {
+        if (i == exponent + 1 && exponent >= 0) put('.');
+        put(i < 0 || i >= static_cast<int>(digits) ? '0' : made[i]);
+        if (i == exponent && exponent < 0) put('.');
+    }
+    return bytes;
 }
 
 inline void put_real(Out &out, double value, bool is_float, const Spec &spec) noexcept {
@@ -219,7 +239,7 @@ inline void put_real(Out &out, double value, bool is_float, const Spec &spec) no
     }
     size_t bytes = 0;
     if (spec.type == 0 && spec.precision < 0) {
-        bytes = shortest(text + front, sizeof text - front, value, is_float);
+        bytes = shortest(text + front, value, is_float);
     } else if ((spec.type == 'a' || spec.type == 'A') && spec.precision < 0) {
         snprintf(text + front, sizeof text - front, is_large ? "%A" : "%a", value);
         bytes = with_point(text + front);
