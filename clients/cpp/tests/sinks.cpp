@@ -128,11 +128,13 @@ void several_loggers() {
             log_of_net(i);
             log_of_quic(i);
         }
+        LOGDRIVE_WARN_TO("net::quic", "from {}", "here");
     }
     const auto count = [&](const char *name) { return check::lines(check::read(dir / name)).size(); };
     EXPECT_TEXT(check::lines(check::read(dir / "net.log"))[1], "net::quic lost 0");
     EXPECT_TEXT(check::lines(check::read(dir / "rest.log"))[999], "shop sold 999");
-    EXPECT(count("net.log") == 2000 && count("rest.log") == 1000 && count("quic.log") == 1000 && count("all.log") == 3000);
+    EXPECT_TEXT(check::lines(check::read(dir / "quic.log")).back(), "net::quic from here");
+    EXPECT(count("net.log") == 2001 && count("rest.log") == 1000 && count("quic.log") == 1001 && count("all.log") == 3001);
     logdrive::Options wrong("cpp-loggers");
     wrong.only("net");
     EXPECT(wrong.code() == LOGDRIVE_ERROR_ARGUMENT);

@@ -20,9 +20,10 @@
 // program's code becomes the text <exception>.
 //
 // LOGDRIVE_TRACE, _DEBUG, _INFO, _WARN, _ERROR, _FATAL, each also with _IF(condition, ...), _EVERY_N(n, ...),
-// _EVERY_MS(milliseconds, ...), _ONCE(...) and _RUNTIME(format, ...), whose format is a text of the program. Such a call takes about
-// a microsecond; the first 64 formats of a statement are callsites of their own. A format beyond those, or one that cannot be
-// read, is shown as it is with the values behind it. _FATAL brings the log to the kernel; it does not end the program.
+// _EVERY_MS(milliseconds, ...), _ONCE(...), _TO("target", ...) for a target that is not that of the file, and
+// _RUNTIME(format, ...) for a format that is a text of the program: the first 64 of a statement are callsites of their own. One
+// beyond those, or one that cannot be read, is shown as it is with the values behind it. _FATAL brings the log to the kernel; it
+// does not end the program.
 // Arguments are evaluated only when the callsite is on. Calls below LOGDRIVE_MIN_LEVEL (0 trace ... 5 fatal, default 0)
 // leave neither code nor strings.
 #ifndef LOGDRIVE_HPP
@@ -80,7 +81,8 @@ struct Counter {
     "a value has a type that cannot be logged: give it an operator<<, specialise logdrive::Render, or include the "    \
     "formatter of fmt or std before logdrive.hpp"
 
-#define LOGDRIVE_CALL_(level_, condition, ...)                                                                         \
+// At this level, for this target.
+#define LOGDRIVE_CALL_(level_, target_, condition, ...)                                                                \
     do {                                                                                                               \
         using LogdriveKinds_ = decltype(::logdrive::detail::kinds(__VA_ARGS__));                                       \
         static constexpr ::logdrive::detail::Fault logdrive_fault_ =                                                   \
@@ -95,7 +97,7 @@ struct Counter {
         LOGDRIVE_FAULT_(many, "at most 255 values fit into a record");                                                 \
         LOGDRIVE_FAULT_(unloggable, LOGDRIVE_UNLOGGABLE_);                                                             \
         static constexpr auto logdrive_statement_ = ::logdrive::detail::describe_call(                                 \
-            __FILE__ "\0" LOGDRIVE_TARGET, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, __LINE__, level_,            \
+            __FILE__ "\0" target_, LOGDRIVE_FIRST_(__VA_ARGS__, 0), #__VA_ARGS__, __LINE__, level_,                    \
             LogdriveKinds_::shape);                                                                                    \
         static ::logdrive::detail::Site logdrive_site_;                                                                \
         if (condition)                                                                                                 \
@@ -119,60 +121,70 @@ struct Counter {
 #define LOGDRIVE_COUNTED_(level_, passes, ...)                   \
     do {                                                         \
         static ::logdrive::detail::Counter logdrive_counter_;    \
-        LOGDRIVE_CALL_(level_, logdrive_counter_.passes, __VA_ARGS__); \
+        LOGDRIVE_CALL_(level_, LOGDRIVE_TARGET, logdrive_counter_.passes, __VA_ARGS__); \
     } while (false)
 
 #define LOGDRIVE_NOTHING_(...) static_cast<void>(sizeof(::logdrive::detail::ignore(__VA_ARGS__)))
 
 #if LOGDRIVE_MIN_LEVEL <= 0
-#define LOGDRIVE_0_(condition, ...) LOGDRIVE_CALL_(0, condition, __VA_ARGS__)
+#define LOGDRIVE_0_(condition, ...) LOGDRIVE_CALL_(0, LOGDRIVE_TARGET, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_COUNTED_(0, passes, __VA_ARGS__)
 #define LOGDRIVE_TRACE_RUNTIME(...) LOGDRIVE_RUNTIME_(0, __VA_ARGS__)
+#define LOGDRIVE_TRACE_TO(target, ...) LOGDRIVE_CALL_(0, target, true, __VA_ARGS__)
 #else
 #define LOGDRIVE_TRACE_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#define LOGDRIVE_TRACE_TO(target, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_0_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_0_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 1
-#define LOGDRIVE_1_(condition, ...) LOGDRIVE_CALL_(1, condition, __VA_ARGS__)
+#define LOGDRIVE_1_(condition, ...) LOGDRIVE_CALL_(1, LOGDRIVE_TARGET, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_COUNTED_(1, passes, __VA_ARGS__)
 #define LOGDRIVE_DEBUG_RUNTIME(...) LOGDRIVE_RUNTIME_(1, __VA_ARGS__)
+#define LOGDRIVE_DEBUG_TO(target, ...) LOGDRIVE_CALL_(1, target, true, __VA_ARGS__)
 #else
 #define LOGDRIVE_DEBUG_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#define LOGDRIVE_DEBUG_TO(target, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_1_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_1_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 2
-#define LOGDRIVE_2_(condition, ...) LOGDRIVE_CALL_(2, condition, __VA_ARGS__)
+#define LOGDRIVE_2_(condition, ...) LOGDRIVE_CALL_(2, LOGDRIVE_TARGET, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_COUNTED_(2, passes, __VA_ARGS__)
 #define LOGDRIVE_INFO_RUNTIME(...) LOGDRIVE_RUNTIME_(2, __VA_ARGS__)
+#define LOGDRIVE_INFO_TO(target, ...) LOGDRIVE_CALL_(2, target, true, __VA_ARGS__)
 #else
 #define LOGDRIVE_INFO_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#define LOGDRIVE_INFO_TO(target, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_2_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_2_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 3
-#define LOGDRIVE_3_(condition, ...) LOGDRIVE_CALL_(3, condition, __VA_ARGS__)
+#define LOGDRIVE_3_(condition, ...) LOGDRIVE_CALL_(3, LOGDRIVE_TARGET, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_COUNTED_(3, passes, __VA_ARGS__)
 #define LOGDRIVE_WARN_RUNTIME(...) LOGDRIVE_RUNTIME_(3, __VA_ARGS__)
+#define LOGDRIVE_WARN_TO(target, ...) LOGDRIVE_CALL_(3, target, true, __VA_ARGS__)
 #else
 #define LOGDRIVE_WARN_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#define LOGDRIVE_WARN_TO(target, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_3_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_3_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #if LOGDRIVE_MIN_LEVEL <= 4
-#define LOGDRIVE_4_(condition, ...) LOGDRIVE_CALL_(4, condition, __VA_ARGS__)
+#define LOGDRIVE_4_(condition, ...) LOGDRIVE_CALL_(4, LOGDRIVE_TARGET, condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_COUNTED_(4, passes, __VA_ARGS__)
 #define LOGDRIVE_ERROR_RUNTIME(...) LOGDRIVE_RUNTIME_(4, __VA_ARGS__)
+#define LOGDRIVE_ERROR_TO(target, ...) LOGDRIVE_CALL_(4, target, true, __VA_ARGS__)
 #else
 #define LOGDRIVE_ERROR_RUNTIME(...) LOGDRIVE_NOTHING_(__VA_ARGS__)
+#define LOGDRIVE_ERROR_TO(target, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #define LOGDRIVE_4_(condition, ...) LOGDRIVE_NOTHING_(condition, __VA_ARGS__)
 #define LOGDRIVE_COUNTED_4_(passes, ...) LOGDRIVE_NOTHING_(__VA_ARGS__)
 #endif
 #define LOGDRIVE_5_(condition, ...)                   \
     do {                                              \
         if (condition) {                              \
-            LOGDRIVE_CALL_(5, true, __VA_ARGS__);     \
+            LOGDRIVE_CALL_(5, LOGDRIVE_TARGET, true, __VA_ARGS__); \
             logdrive_flush();                         \
         }                                             \
     } while (false)
@@ -182,6 +194,11 @@ struct Counter {
         LOGDRIVE_5_(logdrive_counter5_.passes, __VA_ARGS__);     \
     } while (false)
 
+#define LOGDRIVE_FATAL_TO(target, ...)                        \
+    do {                                                      \
+        LOGDRIVE_CALL_(5, target, true, __VA_ARGS__);      \
+        logdrive_flush();                                     \
+    } while (false)
 #define LOGDRIVE_FATAL_RUNTIME(...)                     \
     do {                                                \
         LOGDRIVE_RUNTIME_(5, __VA_ARGS__);              \

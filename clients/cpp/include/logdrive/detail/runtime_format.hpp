@@ -12,6 +12,25 @@ namespace detail LOGDRIVE_HIDDEN {
 // Formats of one statement that become callsites: their table is the program's, and formats may come from anywhere.
 constexpr size_t FORMATS_MAX = 64;
 
+// Longest format that becomes a callsite: units and indices of placeholders have room behind it.
+constexpr size_t FORMAT_BYTES_MAX = MESSAGE_BYTES_MAX / 2;
+
+inline bool is_utf8(const char *text, size_t length) noexcept {
+    for (size_t at = 0; at < length;) {
+        const auto byte = [&](size_t i) { return at + i < length ? static_cast<uint8_t>(text[at + i]) : uint8_t(0); };
+        const uint8_t first = byte(0), second = byte(1);
+        const size_t bytes = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+        for (size_t i = 1; i < bytes; ++i)
+            if ((byte(i) & 0xc0) != 0x80) return false;
+        // Neither longer than needed, nor a half of a pair, nor past the end of Unicode.
+        if (bytes == 0 || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) || (first == 0xf0 && second < 0x90) ||
+            (first == 0xf4 && second > 0x8f))
+            return false;
+        at += bytes;
+    }
+    return true;
+}
+
 // A format that has a callsite. The text stands behind it; both stay as long as the program.
 struct KnownFormat {
     const KnownFormat *next;
@@ -38,6 +57,7 @@ struct RuntimeSite : SiteWord {
         size_t count = 0;
         const logdrive_site *found = find(text, length, count);
         if (found != nullptr || count >= FORMATS_MAX) return found;
+        if (length > FORMAT_BYTES_MAX || !is_utf8(text, length)) return nullptr;
         const Fault fault = check(text, statement.source, statement.kinds(), statement.count());
         if (fault != Fault::none && fault != Fault::unused) return nullptr;
         const SignalsHeld held;
@@ -79,7 +99,7 @@ LOGDRIVE_COLD void write_runtime(RuntimeSite &site, const Statement &statement, 
                                  size_t length, const T &...values) noexcept {
     const int kept = errno;
     Out copied;
-    copied.append(format, length < MESSAGE_BYTES_MAX ? length : MESSAGE_BYTES_MAX);
+    copied.append(format, length < RECORD_BYTES_MAX ? length : RECORD_BYTES_MAX - 1);
     copied.append('\0');
     const char *const text = copied.data();
     const size_t bytes = copied.size() - 1;

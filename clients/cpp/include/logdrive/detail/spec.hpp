@@ -227,7 +227,10 @@ inline size_t shortest(char *text, double value, bool is_float) noexcept {
     return bytes;
 }
 
-inline void put_real(Out &out, double value, bool is_float, const Spec &spec) noexcept {
+inline void put_real(Out &out, double value, bool is_float, const Spec &given) noexcept {
+    Spec spec = given;
+    // Others are not for printf.
+    if (spec.type != 0 && strchr("aAeEfFgG", spec.type) == nullptr) spec.type = 0;
     char text[1500];
     const bool is_negative = __builtin_signbit(value) != 0;
     const size_t front = put_sign(text, is_negative, spec.sign);
