@@ -11,11 +11,15 @@ cat > "$work/use.cpp" <<'END'
 #include <logdrive/logdrive.hpp>
 #include <logdrive/logdrive.hpp>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 int UNIT(int value);
 int UNIT(int value) {
     LOGDRIVE_INFO("value {} {:.2f} {}", value, 1.5, std::optional<int>(value));
     LOGDRIVE_WARN_EVERY_N(2, "named {name}", logdrive::kv("name", "x"));
+    LOGDRIVE_INFO("late {} {:>{}}", std::vector<int>{value}, std::optional<int>(value), 20);
+    LOGDRIVE_INFO_RUNTIME(std::string("run {} {}"), std::vector<std::string>{"a"}, value);
     LOG(INFO) << "value " << value << ' ' << 1.5;
     LOG_IF(WARNING, value > 1) << std::hex << value;
     VLOG(1) << value;

@@ -180,7 +180,8 @@ void flight_recorder() {
     const std::string path = dir / "kept.log";
     logdrive::Options options("cpp-keep");
     prepare(options, dir);
-    options.file(path.c_str()).layout("pattern {message}").min_level("info").keep("1 MiB").keep_trigger("fatal");
+    options.file(path.c_str()).layout("pattern {message}").min_level("info").keep("1 MiB").keep_trigger("off");
+    options.keep_trigger_at("net").keep_pause("0s").keep_on_crash(false).keep_before("10min");
     auto logger = logdrive::start(options);
     EXPECT_TEXT(logger.error(), "");
     const auto has = [&](const char *text) { return check::read(path).find(text) != std::string::npos; };
@@ -195,6 +196,11 @@ void flight_recorder() {
     EXPECT(logdrive::dump_last(1) && !has("forgotten"));
     LOGDRIVE_DEBUG("remembered");
     EXPECT(logdrive::dump_last(600000) && has("remembered") && !has("forgotten"));
+    LOGDRIVE_DEBUG("before what goes wrong");
+    LOGDRIVE_ERROR("no trigger");
+    EXPECT(logdrive::flush() && has("no trigger") && !has("before what goes wrong"));
+    log_of_net(1);
+    EXPECT(logdrive::flush() && has("before what goes wrong"));
     logdrive::Options wrong("cpp-keep");
     wrong.keep("1 KiB");
     EXPECT(wrong.code() == LOGDRIVE_ERROR_ARGUMENT);

@@ -126,7 +126,11 @@ mod tests {
         assert!(options.set("keep_trigger_at", "").is_err());
         options.set("keep_bytes", "4 MiB").unwrap();
         options.set("keep_trigger", "warn").unwrap();
+        options.set("keep_trigger", "off").unwrap();
         options.set("keep_before", "30s").unwrap();
+        options.set("keep_before", "off").unwrap();
+        options.set("keep_pause", "0s").unwrap();
+        options.set("keep_on_crash", "no").unwrap();
         assert!(options.set_sink("only", "").is_err());
         options.set_sink("only", "net").unwrap();
         options.set_sink("except", "net::http").unwrap();

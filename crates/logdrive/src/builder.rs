@@ -184,7 +184,7 @@ logdrive_drain::rows! { Builder {
             builder.keep_mut().options.trigger_level = Option::from_value(value)?;
             Ok(())
         }
-    ] => Row::of(Kind::Level).scope(PROGRAM),
+    ] => Row::of(Kind::Level).off().scope(PROGRAM),
     /// Statement, file, module or target whose records have the flight recorder written; one more each time.
     keep_trigger_at: [
         |builder| builder.keep.as_ref()?.callsites.last().cloned().map(Value::Text),
@@ -202,7 +202,7 @@ logdrive_drain::rows! { Builder {
             builder.keep_mut().options.before = Option::from_value(value)?;
             Ok(())
         }
-    ] => Row::of(Kind::Time(limits::RECORDER_TIME)).scope(PROGRAM),
+    ] => Row::of(Kind::Time(limits::RECORDER_TIME)).off().scope(PROGRAM),
     /// Shortest time between two dumps of the flight recorder that records trigger.
     keep_pause: [
         |builder| builder.keep.as_ref()?.options.pause.to_value(),

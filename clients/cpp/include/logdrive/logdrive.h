@@ -94,7 +94,7 @@ void logdrive_options_free(logdrive_options *options);
 /* Sets an option of the logger: filter ("info,net::quic=trace"; the environment variable LOGDRIVE goes before it), full
  * (drop, wait, block), clock (tsc, coarse), ring_bytes, run_dir, agent, flush_every, flush_level, overflow (drop, hold),
  * note_signals, keep_bytes (a flight recorder of this size: records that no sink takes are kept in memory, until logdrive_dump()
- * or a trigger has them written), keep_trigger (a level; error), keep_trigger_at ("net.cpp:42" or a target, one more each time),
+ * or a trigger has them written), keep_trigger (a level, or off; error), keep_trigger_at ("net.cpp:42" or a target, one more each time),
  * keep_before ("30s"; all), keep_pause (10 s), keep_on_crash (yes), count_disabled, shutdown_timeout, recover, held_sessions, held_bytes, use_env, terminal, run_as
  * ("65534:65534", the user and group that the program becomes after a start as root). Sizes are "64 MiB" or bytes, times "200ms" or "7d", flags yes or no. */
 int logdrive_options_set(logdrive_options *options, const char *key, const char *value);

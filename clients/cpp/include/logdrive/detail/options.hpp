@@ -72,8 +72,16 @@ public:
     // A flight recorder of a size such as "4 MiB", 1 MiB at least: records that the filter passes and that are below the level
     // of all sinks stay in memory, in binary, until an error, a crash, `logdrive dump` or dump() has them written.
     Options &keep(const char *bytes) noexcept { return set("keep_bytes", bytes); }
-    // Level from which on a record has them written. Default: "error".
+    // Level from which on a record has them written, or "off". Default: "error".
     Options &keep_trigger(const char *level) noexcept { return set("keep_trigger", level); }
+    // A statement, "net.cpp:42", a file or a target whose records have them written. May be called several times.
+    Options &keep_trigger_at(const char *place) noexcept { return set("keep_trigger_at", place); }
+    // Writes only records of this time before a trigger, such as "30s", and forgets the others. Default: "off", all.
+    Options &keep_before(const char *time) noexcept { return set("keep_before", time); }
+    // Shortest time between two dumps that records trigger. Default: "10s".
+    Options &keep_pause(const char *time) noexcept { return set("keep_pause", time); }
+    // Whether a recovery writes what a killed program kept. Default: true.
+    Options &keep_on_crash(bool is_on) noexcept { return set("keep_on_crash", is_on ? "yes" : "no"); }
 
     int code() const noexcept { return code_; }
     const logdrive_options *raw() const noexcept { return options_; }
