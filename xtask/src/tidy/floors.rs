@@ -8,6 +8,7 @@ use crate::metadata::Package;
 const FLOORS: &[(&str, u8)] = &[
     ("logdrive-wire", 0),
     ("logdrive-ring", 0),
+    ("logdrive-query", 1),
     ("logdrive-store", 1),
     ("logdrive-ship", 1),
     ("logdrive-messaging", 2),
