@@ -1,5 +1,6 @@
 //! Selection of callsites by their targets, so that loggers of one process have sinks of their own.
 
+use crate::schema::{escape, unescape};
 use logdrive_wire::Callsite;
 
 /// Targets whose records a sink takes, such as `net`, which stands for `net::quic` as well. The target of a callsite without one
@@ -12,9 +13,9 @@ use logdrive_wire::Callsite;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// Where it is not empty, records of other targets are left out.
+    /// Targets whose records are taken; those of all where it is empty.
     pub only: Vec<String>,
-    /// Records of these are left out.
+    /// Targets whose records are left out.
     pub except: Vec<String>,
 }
 
@@ -36,7 +37,7 @@ impl Targets {
 
     /// Text for a recoverer: a line for each target.
     pub(crate) fn to_text(&self) -> String {
-        let line = |key: &str, name: &String| format!("{key} = {}\n", name.replace(['\n', '\r'], " "));
+        let line = |key: &str, name: &String| format!("{key} = {}\n", escape(name.as_bytes()));
         let only = self.only.iter().map(|name| line("only", name));
         only.chain(self.except.iter().map(|name| line("except", name)))
             .collect()
@@ -49,7 +50,9 @@ impl Targets {
             "except" => &mut self.except,
             _ => return false,
         };
-        list.push(value.to_owned());
+        // What cannot be read is the name of no target: then only this one is missing.
+        let name = unescape(value).unwrap_or_default();
+        list.push(String::from_utf8(name).unwrap_or_default());
         true
     }
 }
@@ -68,12 +71,18 @@ mod tests {
     fn a_target_stands_for_all_below_it_and_reads_back_from_its_text() {
         let mut targets = Targets::default();
         assert!(targets.is_any() && targets.takes("anything"));
-        for (key, value) in [("only", "net"), ("only", "db"), ("except", "net::http")] {
+        for (key, value) in [
+            ("only", "net"),
+            ("only", "db"),
+            ("except", "net::http"),
+            ("only", "\\xc3\\xa9\\x0a[sink]"),
+        ] {
             assert!(targets.read_line(key, value));
         }
         assert!(!targets.read_line("layout", "json"));
         assert!(targets.takes("net") && targets.takes("db::pool") && targets.takes("net::quic"));
         assert!(!targets.takes("net::http::h2") && !targets.takes("network") && !targets.takes(""));
+        assert!(targets.takes("é\n[sink]"));
         let mut again = Targets::default();
         for line in targets.to_text().lines() {
             let (key, value) = line.split_once(" = ").expect("a pair");
