@@ -214,12 +214,12 @@ std::string console(logdrive::Console which, bool is_json) {
     if (child == 0) {
         dup2(ends[1], which == logdrive::Console::out ? 1 : 2);
         close(ends[0]), close(ends[1]);
-        check::Dir dir;
-        logdrive::Options options("cpp-console");
-        prepare(options, dir);
-        options.console(which).min_level("info");
-        if (is_json) options.json();
         {
+            check::Dir dir;
+            logdrive::Options options("cpp-console");
+            prepare(options, dir);
+            options.console(which).min_level("info");
+            if (is_json) options.json();
             auto logger = logdrive::start(options);
             LOGDRIVE_DEBUG("not shown");
             LOGDRIVE_INFO("sold {}", "screws", logdrive::kv("left", 3));
