@@ -186,6 +186,7 @@ const CAT_EXAMPLES: &str = "\
 Examples:
   logdrive cat app.log -l warn                    warnings, errors and fatal ones
   logdrive cat web.log db.log --since 10m         two programs on one time line
+  logdrive cat app.log -q 'timeout -user:ann'     a word, but not of one user
   logdrive cat app.log --all -f 'order_id=7'      one order, through all rotated files
   logdrive cat app.log -f 'took_ms>250' -n 20     the last 20 slow ones
   logdrive cat app.log -m net::quic -t worker-3   one module in one thread

@@ -1,7 +1,9 @@
 //! Arguments that say which records pass.
 
+use crate::instant::now_unix_ns;
 use clap::Args;
-use logdrive_reader::{Condition, Filter, Needle};
+use logdrive_query::Query;
+use logdrive_reader::{Filter, Needle};
 use logdrive_wire::Level;
 
 /// Conditions on records, whatever they are read from.
@@ -10,12 +12,19 @@ pub(crate) struct FilterArgs {
     /// Only records of this level and above: trace, debug, info, warn, error, fatal
     #[arg(short, long, value_name = "LEVEL", help_heading = "Filters")]
     pub(crate) level: Option<Level>,
-    /// Only records with such a field: key=value, key!=value, key>number, also >= < <=
+    /// Only records that this query finds: 'timeout level:>=warn took_ms:>250'
     ///
-    /// May be given several times; all have to hold. Fields of spans count too, and so do the record's own parts:
-    /// app, pid, thread, module, file, line, message. `!=` also passes records without the field. Numbers compare as numbers.
-    #[arg(short, long, value_name = "COND", help_heading = "Filters")]
-    pub(crate) field: Vec<Condition>,
+    /// Words and phrases of messages and fields, field:value, field:>5, field:~"pattern", and, or, not, parentheses; a named
+    /// subset of LogsQL. docs/query.md has all forms with examples. May be given several times; all have to hold.
+    #[arg(short, long, value_name = "QUERY", value_parser = Query::parse_filter, allow_hyphen_values = true, help_heading = "Filters")]
+    pub(crate) query: Vec<Query>,
+    /// Only records with such a field: key=value, key!=value, key~=text, key>number, also >= < <=
+    ///
+    /// Conditions may be joined with `and` and `or`, and given several times; all have to hold. Fields of spans count too,
+    /// and so do the record's own parts: level, app, pid, thread, module, file, line, message. `!=` also passes records
+    /// without the field. Numbers compare as numbers.
+    #[arg(short, long, value_name = "COND", value_parser = Query::parse_condition, help_heading = "Filters")]
+    pub(crate) field: Vec<Query>,
     /// Only records of this module or target and what is below it; `net` means net::quic too
     #[arg(short, long, value_name = "PREFIX", help_heading = "Filters")]
     pub(crate) module: Vec<String>,
@@ -36,7 +45,7 @@ pub(crate) struct FilterArgs {
 impl FilterArgs {
     /// The filter for records of a stretch of time.
     pub(crate) fn filter(&self, since_ns: Option<u64>, until_ns: Option<u64>) -> Filter {
-        Filter {
+        let filter = Filter {
             level: self.level,
             since_ns,
             until_ns,
@@ -44,7 +53,12 @@ impl FilterArgs {
             unwanted: self.needles(&self.exclude),
             modules: self.module.clone(),
             threads: self.thread.clone(),
-            conditions: self.field.clone(),
+            ..Filter::default()
+        };
+        let queries: Vec<Query> = self.query.iter().chain(&self.field).cloned().collect();
+        match queries.is_empty() {
+            true => filter,
+            false => filter.asking(Query::plan_all(&queries, now_unix_ns())),
         }
     }
 

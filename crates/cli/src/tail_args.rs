@@ -58,6 +58,7 @@ Examples:
   logdrive tail shop                         all processes of one application
   logdrive tail shop db -l warn              warnings of two
   logdrive tail shop -m net::quic -f peer=7  one module, one peer
+  logdrive tail shop -q 'timeout or took_ms:>250'  words, or slow ones
   logdrive tail shop --since 5m              the last five minutes, then live
   logdrive tail 4711 -n 0 --format json | jq .message
   logdrive tail shop --wait                  from the first record of the next start on

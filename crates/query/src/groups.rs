@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Bytes that a group takes besides its key.
 const GROUP_BYTES: usize = 96;
 
-/// What of the groups becomes rows.
+/// Rows that are made of the groups.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Purpose {
     Stats,

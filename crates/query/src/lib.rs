@@ -50,7 +50,7 @@ impl Query {
     /// Reads a filter with its pipes.
     ///
     /// # Errors
-    /// What is not understood, with its place and what may be written instead.
+    /// For anything that is not understood, with its place and what may be written instead.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         let (filter, pipes) = parse::read_query(text)?;
         Ok(Self { filter, pipes })

@@ -241,7 +241,7 @@ fn extracted(record: &mut dyn Record, pattern: &Extraction, from: &str) -> Row {
     row
 }
 
-/// What stands in a text at the places of the pattern's fields.
+/// Returns the texts at the places of the pattern's fields.
 fn parts_of<'a>(text: &'a [u8], pattern: &Extraction) -> Option<Vec<&'a [u8]>> {
     let start = memmem::find(text, pattern.front.as_bytes())? + pattern.front.len();
     let mut rest = text.get(start..)?;

@@ -13,15 +13,15 @@
 mod record;
 mod ring;
 mod session;
-mod values;
 
 pub use record::FollowedRecord;
 pub use ring::Start;
 
 use crate::error::ReadError;
 use crate::limits::{HELD_BYTES_MAX, SESSIONS_MAX};
+use crate::typed::message_style;
 use logdrive_drain::layout::limits::LINE_BYTES_MAX;
-use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
+use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo};
 use logdrive_ring::SessionReader;
 use logdrive_ring::clock::unix_ns;
 use logdrive_wire::Level;
@@ -124,7 +124,7 @@ impl Follow {
         };
         let layouts = Layouts {
             lines: Layout::new(self.options.layout.clone(), info.clone())?,
-            messages: Layout::new(Style::Pattern("{raw_message}".to_owned()).into(), info.clone())?,
+            messages: Layout::new(message_style().into(), info.clone())?,
         };
         self.sessions
             .push(FollowedSession::new(id, view, info, layouts, start));

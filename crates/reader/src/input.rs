@@ -1,6 +1,7 @@
 //! Input of the reader: files and standard input, compressed or not. The files of one log come one after the other.
 
 use crate::error::ReadError;
+use crate::filter::Filter;
 use crate::log_files::LogFile;
 use crate::segment::{MAGIC, SegmentLines};
 use logdrive_drain::layout::Style;
@@ -77,12 +78,12 @@ impl Input {
             .collect()
     }
 
-    /// Opens the next part that may hold records from `since_ns` on. `false` when there is none.
-    pub(crate) fn open_next(&mut self, since_ns: Option<u64>) -> Result<bool, ReadError> {
+    /// Opens the next part that may hold records that pass. `false` when there is none.
+    pub(crate) fn open_next(&mut self, filter: &Filter) -> Result<bool, ReadError> {
         self.current = None;
         while let Some(part) = self.waiting.pop_front() {
-            if !part.is_before(since_ns) {
-                self.current = Some(OpenFile::open(&part.path, &self.style, since_ns)?);
+            if !part.is_before(filter.since_ns) {
+                self.current = Some(OpenFile::open(&part.path, &self.style, filter)?);
                 return Ok(true);
             }
         }
@@ -92,6 +93,11 @@ impl Input {
     /// Closes what is open.
     pub(crate) fn close(&mut self) {
         self.current = None;
+    }
+
+    /// Whether the open file is a segment, whose records were asked the filter's query.
+    pub(crate) fn is_segment(&self) -> bool {
+        self.current.as_ref().is_some_and(|file| file.segment.is_some())
     }
 
     /// Whether a file is open.
@@ -140,7 +146,7 @@ impl Input {
 
 impl OpenFile {
     /// Opens a file, or standard input for `-`, and finds out how it is compressed.
-    fn open(path: &Path, style: &Style, since_ns: Option<u64>) -> Result<Self, ReadError> {
+    fn open(path: &Path, style: &Style, filter: &Filter) -> Result<Self, ReadError> {
         let cannot_read = ReadError::read(path);
         let mut file = match path.as_os_str() == "-" {
             true => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(&cannot_read)?),
@@ -163,7 +169,7 @@ impl OpenFile {
                 return Err(ReadError::SegmentStream);
             }
             file.rewind().map_err(&cannot_read)?;
-            let segment = SegmentLines::new(file, style.clone(), since_ns)?;
+            let segment = SegmentLines::new(file, style.clone(), filter)?;
             return Ok(Self {
                 path: path.to_owned(),
                 reader: Box::new(io::empty()),

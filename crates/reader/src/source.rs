@@ -88,6 +88,10 @@ struct Chunk {
     filled: usize,
     /// Offset of the first line that is not yet part of an entry.
     open_at: usize,
+    /// Whether what is read now is of a segment, whose records were asked the query.
+    is_segment: bool,
+    /// Whether a file of the other kind comes next, so that the last record of this one is whole.
+    ends_here: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -180,8 +184,11 @@ impl Source {
                 before_wait()?;
             }
             self.make_room();
-            self.read_more(filter.since_ns);
-            self.split(filter);
+            self.read_more(filter);
+            match self.chunk.is_segment && filter.query.is_some() {
+                true => self.split(&filter.without_query()),
+                false => self.split(filter),
+            }
             self.release();
         }
         Ok(true)
@@ -221,11 +228,22 @@ impl Source {
     }
 
     /// Reads a chunk, or what there is without waiting for more of it.
-    fn read_more(&mut self, since_ns: Option<u64>) {
+    fn read_more(&mut self, filter: &Filter) {
+        self.chunk.ends_here = false;
+        if self.input.is_open() {
+            self.chunk.is_segment = self.input.is_segment();
+        }
         let end = self.chunk.filled + self.options.chunk_bytes;
         while self.chunk.filled < end {
             if !self.input.is_open() {
-                match self.input.open_next(since_ns) {
+                match self.input.open_next(filter) {
+                    Ok(true) if self.input.is_segment() != self.chunk.is_segment => {
+                        if self.chunk.filled > self.chunk.open_at {
+                            self.chunk.ends_here = true;
+                            return;
+                        }
+                        self.chunk.is_segment = !self.chunk.is_segment;
+                    }
                     Ok(true) => {}
                     Ok(false) => {
                         self.at_end = true;
@@ -301,7 +319,7 @@ impl Source {
         if let Some(open) = open {
             // Lines of the last record may follow, but a reader who waits for them should see what is there.
             let is_large = self.chunk.filled - open.start >= RECORD_BYTES_MAX;
-            if self.at_end || is_large || self.input.would_wait() {
+            if self.at_end || self.chunk.ends_here || is_large || self.input.would_wait() {
                 self.finish(open, whole, bytes, filter);
             } else {
                 self.chunk.open_at = open.start;
@@ -330,8 +348,8 @@ impl Source {
         let text = bytes.get(open.start..end).unwrap_or(b"");
         let goes_on = open.head.is_none() && (self.has_records || self.in_line);
         if let Some(head) = open.head {
-            let passes =
-                filter.passes_head(&head) && filter.passes_whole(text, &mut self.parts, &mut self.times);
+            let passes = filter.passes_head(&head)
+                && filter.passes_whole(text, &head, &mut self.parts, &mut self.times);
             self.last = Last {
                 unix_ns: head.unix_ns,
                 passes,
@@ -340,7 +358,7 @@ impl Source {
         } else if !goes_on {
             self.last = Last {
                 unix_ns: 0,
-                passes: filter.passes_headless(text),
+                passes: filter.passes_headless(text, &mut self.parts, &mut self.times),
             };
         }
         self.in_line = text.last() != Some(&b'\n');

@@ -2,6 +2,7 @@
 //! form.
 
 use crate::error::ReadError;
+use crate::filter::Filter;
 use crate::head::read_head;
 use crate::input::Input;
 use crate::limits::CHUNK_BYTES;
@@ -44,7 +45,7 @@ pub fn each_text_line<E: From<ReadError>>(
         })
     };
     let mut chunk = vec![0; CHUNK_BYTES.max(2 * LINE_BYTES_MAX)];
-    while input.open_next(None)? {
+    while input.open_next(&Filter::default())? {
         let mut filled = 0;
         loop {
             let length = input.read(chunk.get_mut(filled..).unwrap_or_default())?;

@@ -153,7 +153,7 @@ fn is_not_found(error: std::io::Error) -> bool {
 fn warn_of_foreign(sources: &[Source], printer: &Printer) {
     for source in sources.iter().filter(|source| source.has_no_records()) {
         let text = format_args!(
-            "{}: no line of it begins with a time, so no filter but --grep and --exclude can pass any",
+            "{}: no line of it begins with a time, so no filter but --query, --field, --grep and --exclude can pass any",
             source.name
         );
         titled_note(printer.stderr, Style::Warning, "warning", text);

@@ -100,13 +100,11 @@ impl Pasts {
                 false => self.count,
             };
             let filter = match is_shared {
-                true => Some(lines.filter.clone()),
+                true => lines.filter.clone(),
                 // Its lines do not say whose they are.
-                false => lines.filter.of_process(&process.app, process.pid),
+                false => lines.filter.clone().of_process(&process.app, process.pid),
             };
-            let Some(mut filter) = filter.map(LineFilter::new) else {
-                continue;
-            };
+            let mut filter = LineFilter::new(filter);
             match last_records(&file, &mut filter, count, self.until_ns) {
                 Ok(past) => {
                     let is_theirs = |record: &[u8]| {

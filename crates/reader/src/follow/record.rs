@@ -1,8 +1,8 @@
 //! A record of a live session that is given to the caller: typed, and laid out where that is asked for.
 
-use super::values::each_value;
-use crate::filter::{Filter, OwnPart, RecordValues};
-use logdrive_drain::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record};
+use crate::filter::Filter;
+use crate::typed::{TypedRecord, lay_out};
+use logdrive_drain::layout::{Layout, Plan, ProcessInfo, Record};
 use logdrive_wire::{Callsite, Level};
 
 /// A callsite with the plans of its lines.
@@ -57,52 +57,14 @@ impl FollowedRecord<'_> {
     /// Whether the record passes: its values are compared as they are, and it is laid out only for texts that are looked
     /// for in its line.
     pub fn passes(&mut self, filter: &Filter) -> bool {
-        filter.passes_level_and_time(Some(self.level), self.unix_ns)
-            && (!filter.asks_for_parts() || filter.passes_values(self))
-            && (!filter.asks_for_texts() || filter.passes_texts(self.line()))
-    }
-}
-
-impl RecordValues for FollowedRecord<'_> {
-    fn fields(&mut self, key: &str, each: &mut dyn FnMut(&[u8])) {
-        each_value(&self.site.callsite, self.line.payload, key, each);
-    }
-
-    fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8])) {
-        let callsite = &self.site.callsite;
-        let mut some = |text: &str| {
-            if !text.is_empty() {
-                each(text.as_bytes());
-            }
+        let mut typed = TypedRecord {
+            callsite: &self.site.callsite,
+            process: Some((&self.process.app, self.process.pid)),
+            record: &self.line,
+            messages: &mut self.layouts.messages,
+            message: &self.site.message,
+            space: self.space,
         };
-        match part {
-            OwnPart::Level => some(self.level.name()),
-            OwnPart::App => some(&self.process.app),
-            OwnPart::Pid => some(&self.process.pid.to_string()),
-            OwnPart::Thread if self.thread.is_empty() => some(&self.line.thread.id.to_string()),
-            OwnPart::Thread => some(self.thread),
-            OwnPart::Module => some(callsite.target_or_module()),
-            OwnPart::File => some(callsite.file.rsplit(['/', '\\']).next().unwrap_or_default()),
-            OwnPart::Path => some(&callsite.file),
-            OwnPart::Line if callsite.line > 0 => some(&callsite.line.to_string()),
-            OwnPart::Line => {}
-            OwnPart::Message => {
-                let layout = &mut self.layouts.messages;
-                let message = lay_out(layout, &self.site.message, &self.line, self.space);
-                each(message.strip_suffix(b"\n").unwrap_or(message));
-            }
-        }
+        typed.passes(filter) && (!filter.asks_for_texts() || filter.passes_texts(self.line()))
     }
-}
-
-/// Lays a record out in a space that is larger than any line.
-fn lay_out<'a>(layout: &mut Layout, plan: &Plan, record: &Record<'_>, space: &'a mut [u8]) -> &'a [u8] {
-    let mut out = LineBuffer::new(space);
-    if layout.line(plan, record, &mut out) == Outcome::Overflow {
-        out = LineBuffer::new(space);
-        // A line that not even its mark fits into would be empty; the space is larger.
-        let _ = layout.line_cut(plan, record, &mut out);
-    }
-    let length = out.len();
-    space.get(..length).unwrap_or(b"")
 }
