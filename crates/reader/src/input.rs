@@ -163,7 +163,6 @@ impl OpenFile {
             false => Some(file.as_fd().try_clone_to_owned().map_err(&cannot_read)?),
         };
         let first = first_bytes(&mut file).map_err(&cannot_read)?;
-        let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);
         if first == MAGIC {
             if !kind.is_file() {
                 return Err(ReadError::SegmentStream);
@@ -178,20 +177,38 @@ impl OpenFile {
                 stream: None,
             });
         }
-        let raw = Cursor::new(first).chain(file);
-        let reader: Box<dyn Read + Send + Sync> = match (is_gzip, is_zstd) {
-            (true, _) => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-            (_, true) => Box::new(zstd::stream::read::Decoder::new(raw).map_err(&cannot_read)?),
-            _ => Box::new(raw),
-        };
+        let (reader, is_compressed) = reader_behind(first, file).map_err(&cannot_read)?;
         Ok(Self {
             path: path.to_owned(),
             reader,
-            is_compressed: is_gzip || is_zstd,
+            is_compressed,
             segment: None,
             stream,
         })
     }
+}
+
+/// Opens the decoder of a compressed file, from the file's start; `None` for a file that is not compressed.
+///
+/// # Errors
+/// Fails when the file cannot be read.
+pub fn decoder(mut file: File) -> io::Result<Option<Box<dyn Read + Send + Sync>>> {
+    file.rewind()?;
+    let first = first_bytes(&mut file)?;
+    let (reader, is_compressed) = reader_behind(first, file)?;
+    Ok(is_compressed.then_some(reader))
+}
+
+/// Returns the reader of a file whose first bytes have been read, and whether it decompresses.
+fn reader_behind(first: Vec<u8>, file: File) -> io::Result<(Box<dyn Read + Send + Sync>, bool)> {
+    let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);
+    let raw = Cursor::new(first).chain(file);
+    let reader: Box<dyn Read + Send + Sync> = match (is_gzip, is_zstd) {
+        (true, _) => Box::new(flate2::read::MultiGzDecoder::new(raw)),
+        (_, true) => Box::new(zstd::stream::read::Decoder::new(raw)?),
+        _ => Box::new(raw),
+    };
+    Ok((reader, is_gzip || is_zstd))
 }
 
 /// Reads the bytes that say how a file is compressed, whatever its name, as standard input has none.
