@@ -59,6 +59,8 @@ pub(crate) enum CliError {
     NothingToListen,
     #[error("no directory for the log: name one with --out DIR")]
     NowhereToCollect,
+    #[error("cannot start a thread: {}; send fewer logs at once", io_text(cause))]
+    Thread { cause: io::Error },
     #[error("the system gives no random bytes: {}", io_text(cause))]
     Random { cause: io::Error },
     #[error(

@@ -39,6 +39,56 @@ pub enum CollectorError {
         /// Name of the variable.
         variable: &'static str,
     },
+    /// Another process sends the same log to the same collectors.
+    #[error(
+        "another sender has the state {}: end it, or give this one another state with --state, which sends all again",
+        path.display()
+    )]
+    StateInUse {
+        /// The state.
+        path: PathBuf,
+    },
+    /// A state that counts what other collectors have.
+    #[error(
+        "the state {} is of other collectors ({collectors}): name another one with --state, or remove it to send the \
+         log from its start",
+        path.display()
+    )]
+    OtherCollectors {
+        /// The state.
+        path: PathBuf,
+        /// Their addresses.
+        collectors: String,
+    },
+    /// A log that is sent to more groups of collectors than have states.
+    #[error("{} has states of too many groups of collectors: remove those that are not used", path.display())]
+    TooManyStates {
+        /// The path of the first state.
+        path: PathBuf,
+    },
+    /// A pattern that no file matches.
+    #[error("no file matches {}: quote the pattern, and check the directory", pattern.display())]
+    NoMatch {
+        /// The pattern.
+        pattern: PathBuf,
+    },
+    /// A text that is no pattern of paths.
+    #[error("{} is no pattern: {why}", pattern.display())]
+    Pattern {
+        /// The text.
+        pattern: PathBuf,
+        /// Cause.
+        why: &'static str,
+    },
+    /// A file that changed while its unacknowledged lines were read again.
+    #[error(
+        "{} changed while it was read again after a restart: start again, which sends it under new numbers",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The options do not allow a connection, such as an address that carries no records.
     #[error(transparent)]
     Ship {
@@ -50,10 +100,11 @@ pub enum CollectorError {
 
 impl CollectorError {
     /// Makes the error of a file from that of the system.
-    pub(crate) fn file(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let path = path.to_owned();
         move |cause| Self::File {
             doing,
-            path: path.to_owned(),
+            path: path.clone(),
             cause,
         }
     }

@@ -12,6 +12,7 @@
 mod error;
 mod fields;
 mod ledger;
+pub mod limits;
 pub mod send;
 mod store;
 

@@ -17,6 +17,9 @@ Examples:
   logdrive send --follow app.log --to tls://logs.example.org:7140 \\
       --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
                                               and what comes, through rotations, until told to end
+  logdrive send --follow /var/log/nginx '/srv/*/*.log' --to unix:///run/logdrive/collect.sock
+                                              the logs of a directory, and those that match a
+                                              pattern, also when they come later
   logdrive send --config send.toml --follow app.log
                                               as a file says; --print-config shows all keys. After a
                                               change of its addresses, HUP has it read again
@@ -28,14 +31,16 @@ Examples:
       --tls-ca authority.pem
                                               keeps what comes on disk while the collector is away
 
-Of a file it remembers how far the collector has acknowledged it (--state), so that it goes on
-there after any end, and each line is in the collector's log once. Lines of standard input that were
-not acknowledged are lost with a killed sender, unless they are in a spool.
+Of each log it remembers how far the collectors have acknowledged it (--state), so that it goes on
+there after any end, and each line is in the collector's log once. Other collectors get the log
+from its start. Files are recognised by their content: a log may be renamed, copied and truncated,
+or compressed (.gz, .zst). Lines of standard input that were not acknowledged are lost with a killed
+sender, unless they are in a spool.
 
 Signals: HUP reads --config again, for other addresses, and for another first one with the policy
 manual; without --config it ends as INT and TERM do: what was read is sent, and its acknowledgement
 waited for.
-Exit status: 0 all was acknowledged, 1 something was not, 2 the command line is wrong.";
+Exit status: 0 all was acknowledged, 1 something was not or was skipped, 2 the command is wrong.";
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
@@ -47,16 +52,17 @@ pub(crate) enum Look {
     Json,
 }
 
-/// Send a log file, or standard input, to a collector
+/// Send logs, or standard input, to a collector
 ///
-/// Each line becomes a record there, with this host, the program's name and a session as fields. Files are followed
+/// Each line becomes a record there, with this host, the program's name and a session as fields. Logs are followed
 /// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = SEND_EXAMPLES)]
 pub(crate) struct SendArgs {
-    /// The file, or - for standard input
+    /// Logs: files, directories, or patterns such as '/var/log/*.log'; - for standard input. Rotated files are sent where
+    /// they are named, too, and those that come later
     #[arg(value_name = "FILE", default_value = "-")]
-    pub(crate) file: PathBuf,
+    pub(crate) files: Vec<PathBuf>,
     /// Where the collector listens; with several, whichever can be reached, each as often as its weight says: ADDRESS, or
     /// ADDRESS,weight=N
     #[arg(short, long, value_name = "ADDRESS", value_parser = record_member)]
@@ -84,16 +90,20 @@ pub(crate) struct SendArgs {
     /// Print a commented configuration with all defaults, and end
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Go on with what is written to the file, and with the next file when it is rotated
+    /// Go on with what is written to the logs, through rotation, and with logs that come
     #[arg(short, long)]
     pub(crate) follow: bool,
+    /// How long a rotated file has to be quiet before it is taken for complete [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::config::units::read_duration(text))]
+    pub(crate) rotate_wait: Option<Duration>,
     /// The program's name in the records [default: the file's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
     /// How lines look [default: text]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Look>,
-    /// Remember there how far the file was acknowledged [default: in the user's state directory]
+    /// Remember there how far the log was acknowledged; a directory for several logs [default: in the user's state
+    /// directory]
     #[arg(long, value_name = "PATH")]
     pub(crate) state: Option<PathBuf>,
     /// Keep what nobody takes in this directory

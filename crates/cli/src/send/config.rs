@@ -23,6 +23,9 @@ logdrive_drain::words!(Look {
     Json = "json": "JSON objects, one a line",
 });
 
+/// Time that a rotated file may have to be quiet: none, up to a day.
+const ROTATE_WAIT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
+
 /// Time that a sender may wait at its end: none, up to a year.
 const END_TIMEOUT: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(366 * 86_400);
 
@@ -34,6 +37,8 @@ logdrive_drain::options! {
         pub(super) app: Option<String> => Row::of(Kind::Text(logdrive_ship::limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
         /// Format of the lines.
         pub(super) format: Option<Look> => Row::of(Kind::Word).words(Look::WORDS).unset("text", "\"text\"").scope(FILE),
+        /// Time that a rotated file has to be quiet before it is taken for complete.
+        pub(super) rotate_wait: Option<Duration> => Row::of(Kind::Time(ROTATE_WAIT)).unset("5 s", "\"5s\"").scope(FILE),
         /// Time to wait at the end for the acknowledgement of the collector.
         pub(super) end_timeout: Option<Duration> => Row::of(Kind::Time(END_TIMEOUT)).unset("30 s", "\"30s\"").scope(FILE),
     }
@@ -49,6 +54,7 @@ impl Default for SendConfig {
         Self {
             app: None,
             format: None,
+            rotate_wait: None,
             end_timeout: None,
             ship: ShipOptions::new(Vec::new()),
         }
@@ -103,7 +109,7 @@ fn parse(text: &str, args: &SendArgs) -> Result<SendConfig, Vec<Problem>> {
 }
 
 /// The arguments that are options.
-fn arguments(args: &SendArgs) -> [Argument; 14] {
+fn arguments(args: &SendArgs) -> [Argument; 15] {
     [
         ("policy", args.policy.to_value()),
         ("health_every", args.health_every.to_value()),
@@ -118,6 +124,7 @@ fn arguments(args: &SendArgs) -> [Argument; 14] {
         ("tls_name", args.tls_name.to_value()),
         ("app", args.app.to_value()),
         ("format", args.format.to_value()),
+        ("rotate_wait", args.rotate_wait.to_value()),
         ("end_timeout", args.end_timeout.to_value()),
     ]
 }

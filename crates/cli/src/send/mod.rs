@@ -1,7 +1,8 @@
-//! `logdrive send`: sends the lines of a file, or of standard input, to a collector, each once.
+//! `logdrive send`: sends the lines of logs, or of standard input, to a collector, each once.
 
 mod args;
 mod config;
+mod group;
 
 pub(crate) use args::{Look, SendArgs};
 
@@ -9,139 +10,98 @@ use crate::error::CliError;
 use crate::output::titled_note;
 use crate::paint::{ColorChoice, Style};
 use crate::signals::Signals;
-use config::SendConfig;
-use logdrive_collector::send::{LogInput, LogSender, SendControl, SendState, default_state_path};
-use logdrive_ship::Options;
-use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, new_session};
+use group::{GroupProgress, SenderGroup};
 use logdrive_ship::hello::Format;
 use signal_hook::consts::SIGHUP;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-/// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged.
+/// Interval at which the command handles signals and shows its progress.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Interval at which patterns and directories are read again, for logs that have come.
+const FIND_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Sends until the end of the input, or until it is told to end. `false` when something was not acknowledged, or skipped.
 pub(crate) fn run(args: &SendArgs, color: ColorChoice) -> Result<bool, CliError> {
     let Some(config) = config::configuration(args, color)? else {
         return Ok(false);
     };
     let signals = Signals::of_service()?;
-    let is_stdin = args.file.as_os_str() == "-";
-    let state_path = match (&args.state, is_stdin) {
-        (_, true) => None,
-        (Some(path), false) => Some(path.clone()),
-        (None, false) => Some(default_state_path(&args.file)?),
-    };
-    let state = match &state_path {
-        Some(path) => SendState::load(path)?,
-        None => None,
-    };
-    let forward = forward_options(args, &config, state.as_ref())?;
-    let input = match is_stdin {
-        true => LogInput::stdin(),
-        false => {
-            let position = state.as_ref().map(|state| state.position);
-            LogInput::file(&args.file, position, args.follow)?
-        }
-    };
-    let mut sender = LogSender::start(input, state, state_path, &options(args, &config), &forward)?;
-    let mut control = Control {
-        signals,
-        args,
+    let mut group = SenderGroup::new(args, config);
+    let is_stdin = matches!(args.files.as_slice(), [file] if file.as_os_str() == "-");
+    match is_stdin {
+        true => group.start_stdin()?,
+        false => tell(color, &group.start_logs()?),
+    }
+    let mut screen = Screen {
         color,
         is_live: !args.json && io::stderr().is_terminal(),
         failure: String::new(),
-        watch: sender.watch(),
     };
-    sender.run(&mut control)?;
-    let end = sender.finish(config.end_timeout.unwrap_or(Duration::from_secs(30)))?;
-    report(args, &end, forward.next)
-}
-
-/// Options of the forwarder: a file goes on under the numbers of its state.
-fn forward_options(
-    args: &SendArgs,
-    config: &SendConfig,
-    state: Option<&SendState>,
-) -> Result<ForwardOptions, CliError> {
-    let mut forward = match state {
-        Some(state) => ForwardOptions::new(state.session, state.epoch),
-        None => {
-            let session = new_session().map_err(|cause| CliError::Random { cause })?;
-            ForwardOptions::new(session, unix_ns())
+    let finds_more = args.follow && group.names_several();
+    let (mut found, mut is_stopping) = (Instant::now(), false);
+    while !group.is_over() {
+        match signals.wait(TURN) {
+            None => {}
+            Some(SIGHUP) if args.config.is_some() => reload(args, color, &mut group),
+            Some(_) => {
+                is_stopping = true;
+                group.stop();
+            }
         }
-    };
-    forward.next = state.map_or(0, |state| state.number);
-    forward.format = match config.format.unwrap_or_default() {
-        Look::Text => Format::Text,
-        Look::Json => Format::Json,
-    };
-    let ship = &config.ship;
-    forward.zstd_level = ship.zstd_level;
-    forward.members.clone_from(&ship.to);
-    forward.group.clone_from(&ship.group);
-    // Of a file nothing is kept twice.
-    let is_stdin = args.file.as_os_str() == "-";
-    forward.spool = ship.spool.clone().filter(|_| is_stdin);
-    Ok(forward)
+        screen.show(&group.progress());
+        if finds_more && !is_stopping && found.elapsed() >= FIND_INTERVAL {
+            found = Instant::now();
+            // Nothing matches where the last log has gone; those that are sent go on.
+            tell(color, &group.start_logs().unwrap_or_default());
+        }
+    }
+    let mut errors = group.join();
+    let end = group.progress();
+    if let ([_], 1) = (errors.as_slice(), end.logs) {
+        return Err(errors.remove(0).into());
+    }
+    let errors: Vec<CliError> = errors.into_iter().map(CliError::from).collect();
+    tell(color, &errors);
+    Ok(report(args.json, is_stdin, &end)? && errors.is_empty())
 }
 
-fn options(args: &SendArgs, config: &SendConfig) -> Options {
-    let file_name = args
-        .file
-        .file_stem()
-        .and_then(|name| name.to_str())
-        .unwrap_or("stdin");
-    let app = match (&config.app, file_name) {
-        (Some(app), _) => app.clone(),
-        (None, "-") => "stdin".to_owned(),
-        (None, name) => name.to_owned(),
-    };
-    Options {
-        app,
-        ..config.ship.transport.clone()
+/// Reports logs that cannot be sent, while others are.
+fn tell(color: ColorChoice, errors: &[CliError]) {
+    for error in errors {
+        titled_note(color.for_stderr(), Style::Warning, "skipped", error.to_string());
     }
 }
 
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+impl Look {
+    fn format(self) -> Format {
+        match self {
+            Self::Text => Format::Text,
+            Self::Json => Format::Json,
+        }
+    }
 }
 
-/// Signals and screen of the command while it sends.
-struct Control<'a> {
-    signals: Signals,
-    /// The command line, which comes before the file.
-    args: &'a SendArgs,
+/// What the command shows while it sends.
+struct Screen {
     color: ColorChoice,
     /// Whether there is a line on the terminal that shows the progress.
     is_live: bool,
     /// Failure that was reported last; empty for none.
     failure: String,
-    watch: ForwardWatch,
 }
 
-impl SendControl for Control<'_> {
-    /// Reads the configuration again where that is asked for.
-    fn stops(&mut self, timeout: Duration) -> bool {
-        match self.signals.wait(timeout) {
-            None => false,
-            Some(SIGHUP) if self.args.config.is_some() => {
-                self.reload();
-                false
-            }
-            Some(_) => true,
-        }
-    }
-
-    fn progress(&mut self, state: &ForwardState) {
+impl Screen {
+    fn show(&mut self, progress: &GroupProgress) {
         // If it cannot be shown, the exit status reports it.
         let show = |text: &str| drop(write!(io::stderr(), "\r\x1b[K{text}"));
-        if state.failure != self.failure {
-            self.failure.clone_from(&state.failure);
+        if progress.failure != self.failure {
+            self.failure.clone_from(&progress.failure);
             if self.is_live {
                 show("");
             }
-            let (style, title, text) = match state.failure.as_str() {
+            let (style, title, text) = match progress.failure.as_str() {
                 "" => (Style::Good, "note", "the collector takes records again"),
                 failure => (Style::Warning, "waits", failure),
             };
@@ -150,55 +110,66 @@ impl SendControl for Control<'_> {
         if self.is_live {
             show(&format!(
                 "{} acknowledged, {} on their way, {} in the spool ",
-                state.acknowledged,
-                state.pushed.saturating_sub(state.acknowledged),
-                crate::config::units::size_text(state.spool_bytes)
+                progress.acknowledged,
+                progress.missing(),
+                crate::config::units::size_text(progress.spool_bytes)
             ));
         }
     }
 }
 
-impl Control<'_> {
-    fn reload(&self) {
-        let (style, text) = match config::configuration(self.args, self.color) {
-            Ok(Some(found)) => {
-                let places: Vec<String> = found.ship.to.iter().map(|one| one.address.to_string()).collect();
-                self.watch.set_members(found.ship.to);
-                (
-                    Style::Good,
-                    format!("records go to {} from now on", places.join(", ")),
-                )
-            }
-            // The error has been reported, with its line.
-            Ok(None) => (
-                Style::Warning,
-                "the file is not used: records go where they went".to_owned(),
-            ),
-            Err(error) => (Style::Warning, format!("{error}; records go where they went")),
-        };
-        titled_note(self.color.for_stderr(), style, "note", text);
-    }
+fn reload(args: &SendArgs, color: ColorChoice, group: &mut SenderGroup<'_>) {
+    let (style, text) = match config::configuration(args, color) {
+        Ok(Some(found)) => {
+            let places: Vec<String> = found.ship.to.iter().map(|one| one.address.to_string()).collect();
+            group.set_members(found.ship.to);
+            (
+                Style::Good,
+                format!("records go to {} from now on", places.join(", ")),
+            )
+        }
+        // The error has been reported, with its line.
+        Ok(None) => (
+            Style::Warning,
+            "the file is not used: records go where they went".to_owned(),
+        ),
+        Err(error) => (Style::Warning, format!("{error}; records go where they went")),
+    };
+    titled_note(color.for_stderr(), style, "note", text);
 }
 
-fn report(args: &SendArgs, end: &ForwardState, first: u64) -> Result<bool, CliError> {
-    let acknowledged = end.acknowledged.saturating_sub(first);
-    let missing = end.pushed.saturating_sub(acknowledged);
+/// Prints the numbers. `false` when a record is missing, or a file was skipped.
+fn report(is_json: bool, is_stdin: bool, end: &GroupProgress) -> Result<bool, CliError> {
+    let missing = end.missing();
+    let skips = end.skips;
     let mut out = io::stdout();
-    if args.json {
+    if is_json {
         let object = serde_json::json!({
+            "logs": end.logs,
             "records": end.pushed,
-            "acknowledged": acknowledged,
+            "acknowledged": end.acknowledged,
             "missing": missing,
             "resent_batches": end.resent_batches,
             "connections": end.connections,
             "spool_bytes": end.spool_bytes,
             "failure": end.failure,
+            "skipped": {
+                "logs": end.skipped_logs,
+                "unreadable": skips.unreadable,
+                "removed": skips.removed,
+                "truncated": skips.truncated,
+                "too_many": skips.too_many,
+            },
         });
         writeln!(out, "{object}")?;
     } else {
-        writeln!(out, "{acknowledged} of {} records acknowledged (C3)", end.pushed)?;
+        writeln!(
+            out,
+            "{} of {} records acknowledged (C3)",
+            end.acknowledged, end.pushed
+        )?;
         if missing > 0 {
-            let kept = match (end.spool_bytes > 0, args.file == Path::new("-")) {
+            let kept = match (end.spool_bytes > 0, is_stdin) {
                 (true, _) => "they are in the spool: start again to send them",
                 (false, false) => "they are in the file: start again to send them",
                 (false, true) => "they are lost",
@@ -209,6 +180,19 @@ fn report(args: &SendArgs, end: &ForwardState, first: u64) -> Result<bool, CliEr
                 end.failure
             )?;
         }
+        let reasons = [
+            (end.skipped_logs, "logs could not be sent"),
+            (skips.unreadable, "files could not be read"),
+            (skips.removed, "files were removed before their end was read"),
+            (
+                skips.truncated,
+                "files were truncated without a copy: their last lines may be missing",
+            ),
+            (skips.too_many, "rotated files were too many"),
+        ];
+        for (count, reason) in reasons.iter().filter(|(count, _)| *count > 0) {
+            writeln!(io::stderr(), "skipped: {count} {reason}")?;
+        }
     }
-    Ok(missing == 0)
+    Ok(missing == 0 && end.skipped() == 0)
 }

@@ -1,22 +1,21 @@
-//! Input of a sender: a log file, or standard input.
+//! Input of a sender: a log, or standard input.
 
-use super::file::FollowedFile;
+use super::followed_log::{FollowOptions, FollowedLog, LogBatch, Skips};
 use super::position::FilePosition;
+use super::state::SendState;
 use super::stdin::Stdin;
 use crate::error::CollectorError;
+use crate::limits::PAUSE;
 use std::path::Path;
 use std::time::Duration;
-
-/// Pause at the end of a file before the next look.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Input of a sender.
 #[derive(Debug)]
 pub enum LogInput {
     /// Standard input.
     Stdin(Stdin),
-    /// A file.
-    File(Box<FollowedFile>),
+    /// A log, with its rotated files.
+    Log(Box<FollowedLog>),
 }
 
 impl LogInput {
@@ -25,26 +24,38 @@ impl LogInput {
         Self::Stdin(Stdin::default())
     }
 
-    /// Opens a log file at a position, or at its start; with `follows`, what is written to it later is read too, and the
-    /// files that take its place.
+    /// Opens a log, at the positions of a state where there is one. Where lines that are not acknowledged cannot be read
+    /// again as they were, the state gets another epoch, so that the collector takes none of them for another.
     ///
     /// # Errors
-    /// When the file cannot be opened.
-    pub fn file(path: &Path, from: Option<FilePosition>, follows: bool) -> Result<Self, CollectorError> {
-        Ok(Self::File(Box::new(FollowedFile::open(path, from, follows)?)))
+    /// When there is no such log, or it cannot be read.
+    pub fn log(
+        path: &Path,
+        state: Option<&mut SendState>,
+        options: FollowOptions,
+    ) -> Result<Self, CollectorError> {
+        Ok(Self::Log(Box::new(FollowedLog::open(path, state, options)?)))
     }
 
-    /// Appends whole lines, and returns their number; 0 when there are none now. `last`: no more will be asked for, so
-    /// that a line without its end is taken too.
+    /// Appends whole lines; `None` when there are none now. `last`: no more will be asked for, so that standard input's
+    /// line without its end is taken too.
     pub(crate) fn read(
         &mut self,
         lines: &mut Vec<u8>,
         bytes_max: usize,
         last: bool,
-    ) -> Result<u32, CollectorError> {
+    ) -> Result<Option<LogBatch>, CollectorError> {
         match self {
-            Self::File(file) => file.read(lines, bytes_max),
-            Self::Stdin(stdin) => stdin.read(lines, bytes_max, last),
+            Self::Log(log) => log.read(lines, bytes_max),
+            Self::Stdin(stdin) => {
+                let count = stdin.read(lines, bytes_max, last)?;
+                Ok((count > 0).then(|| LogBatch {
+                    count,
+                    key: 0,
+                    position: FilePosition::default(),
+                    ends_run: false,
+                }))
+            }
         }
     }
 
@@ -52,23 +63,23 @@ impl LogInput {
     pub(crate) fn goes_on(&self) -> bool {
         match self {
             Self::Stdin(stdin) => !stdin.has_ended,
-            Self::File(file) => file.follows,
+            Self::Log(log) => log.follows(),
         }
     }
 
-    /// Pause before the next look when nothing came.
+    /// Pause before the next read when nothing came.
     pub(crate) fn pause(&self) -> Duration {
         match self {
             Self::Stdin(_) => Duration::ZERO,
-            Self::File(_) => PAUSE,
+            Self::Log(_) => PAUSE,
         }
     }
 
-    /// Position behind the last line that was read.
-    pub(crate) fn position(&self) -> FilePosition {
+    /// Returns what was skipped so far.
+    pub fn skips(&self) -> Skips {
         match self {
-            Self::Stdin(_) => FilePosition::default(),
-            Self::File(file) => file.position,
+            Self::Stdin(_) => Skips::default(),
+            Self::Log(log) => log.skips(),
         }
     }
 }

@@ -1,30 +1,33 @@
-//! The sender: lines of a log file, or of standard input, to a collector, each once.
+//! The sender: lines of logs, or of standard input, to a collector, each once.
 
-mod file;
+mod content;
+mod followed_log;
+mod found_files;
 mod input;
 mod lines;
+mod paths;
 mod position;
+mod progress;
+mod rotation_names;
 mod state;
 mod stdin;
+mod tracked_file;
 
-pub use file::FollowedFile;
+pub use followed_log::{FollowOptions, FollowedLog, Skips};
 pub use input::LogInput;
+pub use paths::{NamedLog, find_logs};
 pub use position::FilePosition;
-pub use state::{SendState, default_state_path};
+pub use state::{SendState, StateFile, default_state_path, state_in};
 pub use stdin::Stdin;
 
 use crate::error::CollectorError;
+use crate::limits::{BATCH_BYTES, PROGRESS_INTERVAL};
+use followed_log::LogBatch;
 use logdrive_ship::Options;
-use logdrive_ship::forward::{ForwardOptions, ForwardState, ForwardWatch, Forwarder};
-use std::collections::VecDeque;
-use std::path::PathBuf;
+use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder};
+use logdrive_ship::upstream::MemberOptions;
+use progress::Progress;
 use std::time::{Duration, Instant};
-
-/// Lines of one batch, in bytes: two batches fit into a ring, and a frame.
-const BATCH_BYTES: usize = 256 * 1024;
-
-/// Interval at which the state is written and progress is reported.
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The one who runs a sender: asks it to stop, and sees its progress.
 pub trait SendControl {
@@ -32,7 +35,12 @@ pub trait SendControl {
     fn stops(&mut self, timeout: Duration) -> bool;
 
     /// Sees the progress, some ten times a second.
-    fn progress(&mut self, state: &ForwardState);
+    fn progress(&mut self, state: &ForwardState, skips: Skips);
+
+    /// Returns the collectors that records go to from now on, once after each change.
+    fn new_members(&mut self) -> Option<Vec<MemberOptions>> {
+        None
+    }
 }
 
 /// Sends lines until their input ends, or until it is asked to stop.
@@ -40,72 +48,37 @@ pub trait SendControl {
 pub struct LogSender {
     forwarder: Forwarder,
     input: LogInput,
-    progress: Progress,
-}
-
-/// Progress of the acknowledgements through the input.
-#[derive(Debug)]
-struct Progress {
-    state: SendState,
-    path: Option<PathBuf>,
-    /// Ends of batches that are not acknowledged: the number behind the batch, and its position in the file.
-    batch_ends: VecDeque<(u64, FilePosition)>,
-}
-
-impl Progress {
-    /// Notes that all records before a number are acknowledged.
-    fn acknowledge(&mut self, next: u64) -> Result<(), CollectorError> {
-        let mut changed = false;
-        while let Some((number, position)) = self.batch_ends.pop_front_if(|(number, _)| *number <= next) {
-            self.state.number = number;
-            self.state.position = position;
-            changed = true;
-        }
-        match (&self.path, changed) {
-            (Some(path), true) => self.state.save(path),
-            _ => Ok(()),
-        }
-    }
+    /// `None` for standard input.
+    progress: Option<Progress>,
 }
 
 impl LogSender {
-    /// Starts the forwarder. With a path, the state is kept there, and written before the first line is sent, so that a
-    /// later sender sends the file under the same numbers. `state` is the one that was loaded from there.
+    /// Starts the forwarder. A log goes on under the session and the numbers of its state, which is written before the
+    /// first line is sent, so that a later sender sends the log under the same numbers.
     ///
     /// # Errors
     /// When the options cannot be used, or the state cannot be written.
     pub fn start(
         input: LogInput,
-        state: Option<SendState>,
-        state_path: Option<PathBuf>,
+        state: Option<(SendState, StateFile)>,
         options: &Options,
         forward: &ForwardOptions,
     ) -> Result<Self, CollectorError> {
-        let forwarder = Forwarder::start(&[], options, forward)?;
-        let mut state = state.unwrap_or(SendState {
-            session: forward.session,
-            epoch: forward.epoch,
-            number: forward.next,
-            ..SendState::default()
-        });
-        if let (Some(path), 0) = (&state_path, state.position.ino) {
-            state.position = input.position();
-            state.save(path)?;
+        let mut forward = forward.clone();
+        let mut progress = None;
+        if let (LogInput::Log(log), Some((mut state, file))) = (&input, state) {
+            (forward.session, forward.epoch, forward.next) = (state.session, state.epoch, state.number);
+            state.add_collectors(&addresses(&forward.members));
+            let mut own = Progress::new(state, file);
+            own.save(log)?;
+            progress = Some(own);
         }
+        let forwarder = Forwarder::start(&[], options, &forward)?;
         Ok(Self {
             forwarder,
             input,
-            progress: Progress {
-                state,
-                path: state_path,
-                batch_ends: VecDeque::new(),
-            },
+            progress,
         })
-    }
-
-    /// Handle with which the collectors can be changed while the sender runs.
-    pub fn watch(&self) -> ForwardWatch {
-        self.forwarder.watch()
     }
 
     /// Sends until the end of the input, until it is asked to stop, or until no collector will ever take a record.
@@ -117,60 +90,107 @@ impl LogSender {
         let mut reported = Instant::now();
         loop {
             let stops = control.stops(Duration::ZERO);
+            if let Some(members) = control.new_members() {
+                self.change_members(members)?;
+            }
             lines.clear();
-            let count = self.input.read(&mut lines, BATCH_BYTES, stops)?;
-            if count > 0 && !self.push(count, std::mem::take(&mut lines), control)? {
+            let batch = self.input.read(&mut lines, BATCH_BYTES, stops)?;
+            if let Some(batch) = &batch
+                && !self.push(batch, std::mem::take(&mut lines), control)?
+            {
                 return Ok(());
             }
-            if reported.elapsed() >= PROGRESS_INTERVAL || count == 0 {
+            if reported.elapsed() >= PROGRESS_INTERVAL || batch.is_none() {
                 reported = Instant::now();
                 let state = self.forwarder.state();
-                self.progress.acknowledge(state.acknowledged)?;
-                control.progress(&state);
+                self.acknowledge(state.acknowledged)?;
+                control.progress(&state, self.input.skips());
                 if state.is_over {
                     return Ok(());
                 }
             }
-            if stops || (count == 0 && !self.input.goes_on()) {
+            if stops || (batch.is_none() && !self.input.goes_on()) {
                 return Ok(());
             }
-            if count == 0 && control.stops(self.input.pause()) {
+            if batch.is_none() && control.stops(self.input.pause()) {
                 return Ok(());
             }
         }
+    }
+
+    /// Number of the first record that is sent.
+    pub fn first_number(&self) -> u64 {
+        self.forwarder.first_number()
+    }
+
+    /// Returns what was skipped so far.
+    pub fn skips(&self) -> Skips {
+        self.input.skips()
     }
 
     /// Waits until all is acknowledged, at most for the timeout, and returns the end of it.
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub fn finish(mut self, timeout: Duration) -> Result<ForwardState, CollectorError> {
-        let end = self.forwarder.stop(timeout);
-        self.progress.acknowledge(end.acknowledged)?;
+    pub fn finish(self, timeout: Duration) -> Result<ForwardState, CollectorError> {
+        let Self {
+            forwarder,
+            mut input,
+            progress,
+        } = self;
+        let end = forwarder.stop(timeout);
+        if let Some(mut progress) = progress {
+            progress.acknowledge(&mut input, end.acknowledged)?;
+        }
         Ok(end)
     }
 
     /// Hands a batch to the forwarder as soon as that has room. `false` when it is over first.
     fn push(
         &mut self,
-        count: u32,
-        mut batch: Vec<u8>,
+        batch: &LogBatch,
+        mut lines: Vec<u8>,
         control: &mut impl SendControl,
     ) -> Result<bool, CollectorError> {
+        if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
+            progress.note(log, batch)?;
+        }
         let first = loop {
-            match self.forwarder.push(count, batch, PROGRESS_INTERVAL) {
+            match self.forwarder.push(batch.count, lines, PROGRESS_INTERVAL) {
                 Ok(first) => break first,
-                Err(refusal) => batch = refusal.0,
+                Err(refusal) => lines = refusal.0,
             }
             let state = self.forwarder.state();
-            self.progress.acknowledge(state.acknowledged)?;
+            self.acknowledge(state.acknowledged)?;
             if state.is_over || control.stops(Duration::ZERO) {
                 return Ok(false);
             }
         };
-        self.progress
-            .batch_ends
-            .push_back((first + u64::from(count), self.input.position()));
+        if let Some(progress) = &mut self.progress {
+            progress.pushed(batch, first + u64::from(batch.count));
+        }
         Ok(true)
     }
+
+    fn acknowledge(&mut self, next: u64) -> Result<(), CollectorError> {
+        match &mut self.progress {
+            Some(progress) => progress.acknowledge(&mut self.input, next),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends to other collectors from now on, and notes that the state is theirs, too.
+    fn change_members(&mut self, members: Vec<MemberOptions>) -> Result<(), CollectorError> {
+        if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
+            progress.state.add_collectors(&addresses(&members));
+            progress.save(log)?;
+        }
+        self.forwarder.watch().set_members(members);
+        Ok(())
+    }
+}
+
+/// Addresses of collectors, as states have them.
+pub fn addresses(members: &[MemberOptions]) -> Vec<String> {
+    members.iter().map(|member| member.address.to_string()).collect()
 }

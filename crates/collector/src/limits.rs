@@ -1,0 +1,30 @@
+//! The bounds of the collector and of the sender of log files, each with the reason for the number.
+
+use std::time::Duration;
+
+/// Lines of one batch of a sender, in bytes: two batches fit into a ring, and a frame.
+pub(crate) const BATCH_BYTES: usize = 256 * 1024;
+
+/// Interval at which a sender writes its state and reports its progress.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Pause at the end of a log before it is checked again.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// Interval at which the directory of a log is listed; sooner where the log itself was replaced.
+pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Files of one log: more than any rotation keeps. Those beyond are skipped, and counted.
+pub(crate) const FILES_MAX: usize = 1_024;
+
+/// Entries of a directory that are listed for one log.
+pub(crate) const ENTRIES_MAX: usize = 65_536;
+
+/// Bytes of a state: [`FILES_MAX`] files and as many runs, of at most 150 bytes each.
+pub(crate) const STATE_BYTES_MAX: u64 = 512 * 1024;
+
+/// Groups of collectors that one log is sent to.
+pub(crate) const STATES_MAX: u32 = 64;
+
+/// Logs that one sender sends at once: each has a thread and a connection.
+pub const LOGS_MAX: usize = 256;
