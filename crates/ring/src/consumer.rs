@@ -108,15 +108,20 @@ impl Consumer {
         self.ring.header().committed.store(committed, Ordering::Relaxed);
     }
 
+    /// Position of the newest cell up to an epoch. `None` where no cell is whole.
+    pub fn noted_position(&self, epoch: u64) -> Option<u64> {
+        let [position] = self.ring.header().drained.newest(epoch, |_| true)?;
+        Some(position)
+    }
+
     /// Takes the position of the newest cell up to an epoch for the ring's own, where that one is damaged: as
     /// [`Consumer::mend`]. `false` where no cell is whole.
     pub fn mend_position(&mut self, epoch: u64) -> bool {
-        let header = self.ring.header();
-        let Some([position]) = header.drained.newest(epoch, |_| true) else {
+        let Some(position) = self.noted_position(epoch) else {
             return false;
         };
         // Relaxed: the process is dead.
-        header.consumed.store(position, Ordering::Relaxed);
+        self.ring.header().consumed.store(position, Ordering::Relaxed);
         self.consumed = position;
         true
     }

@@ -23,10 +23,10 @@ const FILLER_BYTES_MAX: usize = RECORD_BYTES_MAX - RECORD_BYTES_MAX % RECORD_ALI
 pub(crate) fn mend_rings(session: &SessionReader, epoch: u64, notes: &mut DamageNotes) {
     let (rings, _) = session.rings();
     let resume = |ring: &Arc<Ring>| Consumer::resume(Arc::clone(ring), epoch);
-    let count = |ring: &Arc<Ring>| {
-        let consumer = resume(ring);
-        RingWalk::new(&consumer, consumer.pending_bytes().ok()?).count()
-    };
+    let count = |ring: &Arc<Ring>| count_of(&resume(ring));
+    for ring in &rings {
+        take_back_position(&mut resume(ring), epoch, notes);
+    }
     let counts: Vec<Option<u64>> = rings.iter().map(count).collect();
     let committed = rings
         .iter()
@@ -76,6 +76,25 @@ pub(crate) fn mend_rings(session: &SessionReader, epoch: u64, notes: &mut Damage
             lost.bytes
         ));
     }
+}
+
+/// Records of a ring that are committed and not drained. `None` where they cannot be read one after the other.
+fn count_of(consumer: &Consumer) -> Option<u64> {
+    RingWalk::new(consumer, consumer.pending_bytes().ok()?).count()
+}
+
+/// Takes the position of the drain for that of a ring that is ahead of it: no drain gives space back before the epoch that
+/// covers it, so that the ring's own is damaged, and would skip records.
+fn take_back_position(consumer: &mut Consumer, epoch: u64, notes: &mut DamageNotes) {
+    let found = consumer.position();
+    let Some(noted) = consumer.noted_position(epoch).filter(|noted| *noted < found) else {
+        return;
+    };
+    let index = consumer.ring().index();
+    notes.note(&format!(
+        "ring {index}: its consumed position {found} is damaged; that of the drain, {noted}, was taken"
+    ));
+    consumer.mend_position(epoch);
 }
 
 /// Takes records for committed that follow the last one of a ring, where so many are missing by their counts: a position that

@@ -8,7 +8,9 @@ use crate::file::{Fault, Faulty, Operation};
 use crate::sink::options::{SinkOptions, Target, sinks_to_text};
 use crate::status::BackendStatus;
 use dead::{dead_session, dead_session_of, new_session, record_of};
-use logdrive_ring::{BUFFER_BYTES_MIN, FullPolicy, SessionOptions, SessionWriter, control};
+use logdrive_ring::{
+    BUFFER_BYTES_MIN, Consumer, FullPolicy, SessionAccount, SessionOptions, SessionWriter, control,
+};
 use logdrive_testkit::wait_until;
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Callsite, Field, Kind, Level, RecordHeader, record::HEADER_BYTES};
@@ -712,4 +714,39 @@ fn nothing_is_taken_from_a_ring_that_is_drained() {
     let recovered = recover(&session, None).expect("recovered");
     let text = std::fs::read_to_string(&log).expect("the log");
     assert!(numbers(text.as_bytes()).is_empty(), "{:?}", recovered.damage);
+}
+
+/// A consumed position that was flipped upwards skipped the records before it, and only the final sums showed it.
+#[test]
+fn a_consumed_position_ahead_of_the_drain_skips_no_record() {
+    for (what, position) in [
+        ("between two records", 10 * RECORD as u64),
+        ("inside of a record", 10 * RECORD as u64 + 8),
+        ("the end", 20 * RECORD as u64),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("shop.log");
+        let session = dead_session_of(20, dir.path(), &[&log]);
+        {
+            // Its drain has taken three.
+            let view = SessionReader::open(&session).expect("the session");
+            let ring = view.rings().0.remove(0);
+            Consumer::new(ring).note_drained(3 * RECORD, 1, 0);
+            let account = SessionAccount {
+                drained: 3,
+                ..SessionAccount::default()
+            };
+            view.header().note_account(account, 1, 0);
+            view.buffers().expect("its buffers").publish(1);
+        }
+        damage(&session, "ring-00000", CONSUMED, |bytes| {
+            bytes[..8].copy_from_slice(&position.to_le_bytes());
+        });
+        let recovered = recover(&session, None).expect(what);
+        let text = std::fs::read_to_string(&log).expect("the log");
+        assert_eq!(numbers(text.as_bytes()), (3..20).collect::<Vec<_>>(), "{what}");
+        let told = format!("ring 0: its consumed position {position} is damaged");
+        assert_eq!(text.matches(&told).count(), 1, "{what}: {:?}", recovered.damage);
+        assert!(recovered.set_aside.is_none(), "{what}");
+    }
 }
