@@ -88,6 +88,14 @@ pub const THREAD_WAIT_S: u64 = 2;
 /// the next start.
 pub const RECOVERY_END_MS: u64 = 1_000;
 
+/// Time that a recovery without any progress has before the next session gets its turn: longer than it gives a sink, so
+/// that only one that hangs itself is left behind, such as in a log that does not open.
+pub const RECOVERY_HANGS: Duration = Duration::from_secs(8);
+
+/// Time that the line about sessions which are dropped has to get into the session of the program that starts. It takes one
+/// pass of the drain; without it they stay.
+pub const HELD_TOLD: Duration = Duration::from_secs(10);
+
 /// Sessions of dead processes of one application that are kept where they cannot be recovered, unless it is set: a program
 /// of many processes that are killed together beside a full disk leaves one of each.
 pub const HELD_SESSIONS: u64 = 64;

@@ -20,8 +20,7 @@ mod application;
 mod held_sessions;
 mod ring_damage;
 
-pub(crate) use application::{journals_of, start_recovery, start_recovery_of};
-pub(crate) use held_sessions::HeldLimits;
+pub(crate) use application::{ApplicationRecovery, journals_of, start_recovery};
 pub(crate) use ring_damage::mend_rings;
 
 /// Result of a recovery.

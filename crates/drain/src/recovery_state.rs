@@ -126,9 +126,20 @@ impl RecoveryState {
         });
     }
 
+    /// Time since anything has moved.
+    pub(crate) fn stands_for(&self) -> Duration {
+        self.lock().stands_for()
+    }
+
     /// Whether the session after this one is left to another start.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().is_stopping
+    }
+
+    /// Whether no more sessions will be recovered.
+    #[cfg(test)]
+    pub(crate) fn is_done(&self) -> bool {
+        self.lock().is_done
     }
 
     /// Waits until all is recovered, so long at most.

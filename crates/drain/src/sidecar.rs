@@ -8,7 +8,7 @@ use crate::drain_thread::DrainThread;
 use crate::error::BackendError;
 use crate::file::{Disk, Storage};
 use crate::process_exit::{END_LEVEL, Exit, Process, describe_exit};
-use crate::recover::{HeldLimits, recover_ended, start_recovery_of};
+use crate::recover::{ApplicationRecovery, recover_ended};
 use crate::session_place::describe_place;
 use crate::sink::options::Overflow;
 use crate::sink::writer::IoRequest;
@@ -58,13 +58,8 @@ impl Sidecar {
         if let Some(run_dir) = path.parent() {
             let app = session.header().identity().app;
             let own = adopted.sinks.iter().find_map(|sink| sink.file.clone());
-            adopted.recovery = start_recovery_of(
-                vec![run_dir.to_owned()],
-                app,
-                own,
-                HeldLimits::default(),
-                &adopted.status,
-            );
+            let recovery = ApplicationRecovery::new(vec![run_dir.to_owned()], app, own);
+            adopted.recovery = recovery.start(&adopted.status);
         }
         // An earlier sidecar of the process has said so.
         let is_first = adopted.buffers.epoch() == 0;

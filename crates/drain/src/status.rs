@@ -1,6 +1,6 @@
 //! Status of a backend, shared by drain, I/O threads and callers of `flush`: flush tickets, notices, and the end.
 
-use crate::limits::{NO_PROGRESS, NOTICE_BYTES_MAX, NOTICES_MAX};
+use crate::limits::{NO_PROGRESS, NOTICE_BYTES_MAX, NOTICES_MAX, RECOVERY_LOOK_MS};
 #[cfg(all(feature = "ship", target_os = "linux"))]
 use logdrive_ship::forward::ForwardWatch;
 use logdrive_wire::Level;
@@ -21,6 +21,8 @@ struct State {
     /// Rises whenever anything moves.
     progress: u64,
     notices: VecDeque<(Level, String)>,
+    /// Number of times that notices were taken.
+    takes: u64,
     /// The newest flush ticket.
     requested: u64,
     abandoned: bool,
@@ -90,6 +92,23 @@ pub(crate) enum Waited {
     Done,
     /// Nothing moved for the given time, or the wait was over.
     NoProgress,
+}
+
+/// Leaves a warning for the log, and waits until the session has its line, from which a kill does not take it any more.
+/// `false`: nobody took it in that time.
+pub(crate) fn tell(status: &BackendStatus, text: String, timeout: Duration) -> bool {
+    status.notice(text);
+    let until = Instant::now() + timeout;
+    // Whoever takes notices again has committed the lines of those before.
+    let told = status.lock().takes + 2;
+    // Looked at now and then: the drain takes notices in each pass, and is not to wake anybody there.
+    while status.lock().takes < told {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(RECOVERY_LOOK_MS));
+    }
+    true
 }
 
 impl BackendStatus {
@@ -297,7 +316,9 @@ impl BackendStatus {
     }
 
     pub(crate) fn take_notices(&self) -> VecDeque<(Level, String)> {
-        std::mem::take(&mut self.lock().notices)
+        let mut state = self.lock();
+        state.takes += 1;
+        std::mem::take(&mut state.notices)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

@@ -9,7 +9,7 @@ use super::recover_with;
 use crate::backend::BackendOptions;
 use crate::error::BackendError;
 use crate::file::{Disk, FileOptions, Storage};
-use crate::limits::{ANSWER_MS, RECOVERY_WAIT_MS};
+use crate::limits::{ANSWER_MS, RECOVERY_HANGS, RECOVERY_LOOK_MS, RECOVERY_WAIT_MS};
 use crate::recovery_state::RecoveryState;
 use crate::ship::ShipOptions;
 use crate::sink::options::{RecoverableSink, Target, sinks_from_text};
@@ -20,54 +20,83 @@ use logdrive_ring::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Starts to recover what dead processes of the same application left, and waits for it a moment: mostly it is done
-/// then. What goes wrong is noted; it must not keep the application from starting.
-pub(crate) fn start_recovery(options: &BackendOptions, status: &Arc<BackendStatus>) -> Arc<RecoveryState> {
-    match options.recover {
-        true => {
-            let own = options.sinks.iter().find_map(|sink| match &sink.target {
-                Target::File(file) => Some(file.clone()),
-                _ => None,
-            });
-            let limits = HeldLimits {
-                sessions: options.held_sessions,
-                bytes: options.held_bytes,
-            };
-            start_recovery_of(options.run_dirs(), options.app.clone(), own, limits, status)
+/// Recovery of all that dead processes of one application left.
+#[derive(Debug)]
+pub(crate) struct ApplicationRecovery {
+    pub(crate) run_dirs: Vec<PathBuf>,
+    pub(crate) app: String,
+    /// The application's own log, which takes what sessions hold that are damaged so that nobody knows where they logged to.
+    pub(crate) own: Option<FileOptions>,
+    /// Bounds of what cannot be recovered.
+    pub(crate) limits: HeldLimits,
+    /// Time without any progress after which a session is left behind.
+    pub(crate) hangs: Duration,
+    pub(crate) storage: Arc<dyn Storage>,
+}
+
+impl ApplicationRecovery {
+    /// Recovery in some run directories, with the limits that hold unless they are set.
+    pub(crate) fn new(run_dirs: Vec<PathBuf>, app: String, own: Option<FileOptions>) -> Self {
+        Self {
+            run_dirs,
+            app,
+            own,
+            limits: HeldLimits::default(),
+            hangs: RECOVERY_HANGS,
+            storage: Arc::new(Disk),
         }
-        false => Arc::new(RecoveryState::none()),
+    }
+
+    /// Starts, and waits a moment: mostly it is done then. What goes wrong is noted; it must not keep the application from
+    /// starting.
+    pub(crate) fn start(self, status: &Arc<BackendStatus>) -> Arc<RecoveryState> {
+        let state = Arc::new(RecoveryState::new());
+        let theirs = (Arc::clone(status), Arc::clone(&state));
+        let started = spawn(move || recover_app(&Arc::new(self), &theirs.0, &theirs.1));
+        match started {
+            Ok(()) => state.wait(Duration::from_millis(RECOVERY_WAIT_MS)),
+            Err(cause) => {
+                status.notice(format!(
+                    "cannot start the thread logdrive-recover: {cause}; sessions of earlier processes stay as they are: try `logdrive recover`"
+                ));
+                state.end();
+            }
+        }
+        state
     }
 }
 
-/// The same for an application in some run directories. `own` is its own log, which takes what sessions hold that are
-/// damaged so that nobody knows where they logged to. `limits` bound what cannot be recovered.
-pub(crate) fn start_recovery_of(
-    run_dirs: Vec<PathBuf>,
-    app: String,
-    own: Option<FileOptions>,
-    limits: HeldLimits,
-    status: &Arc<BackendStatus>,
-) -> Arc<RecoveryState> {
-    let state = Arc::new(RecoveryState::new());
-    let theirs = (Arc::clone(status), Arc::clone(&state));
+/// Starts to recover what dead processes of the same application left, unless the program does not want it.
+pub(crate) fn start_recovery(options: &BackendOptions, status: &Arc<BackendStatus>) -> Arc<RecoveryState> {
+    if !options.recover {
+        return Arc::new(RecoveryState::none());
+    }
+    let own = options.sinks.iter().find_map(|sink| match &sink.target {
+        Target::File(file) => Some(file.clone()),
+        _ => None,
+    });
+    let limits = HeldLimits {
+        sessions: options.held_sessions,
+        bytes: options.held_bytes,
+    };
+    let recovery = ApplicationRecovery {
+        limits,
+        ..ApplicationRecovery::new(options.run_dirs(), options.app.clone(), own)
+    };
+    recovery.start(status)
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("logdrive-recover".to_owned());
     let started = thread.spawn(move || {
         logdrive_ring::local::deny_thread();
         logdrive_ring::signals::block_in_thread();
-        recover_app(&run_dirs, &app, own.as_ref(), limits, &theirs.0, &theirs.1);
+        work();
     });
-    match started {
-        Ok(_) => state.wait(Duration::from_millis(RECOVERY_WAIT_MS)),
-        Err(cause) => {
-            status.notice(format!(
-                "cannot start the thread logdrive-recover: {cause}; sessions of earlier processes stay as they are: try `logdrive recover`"
-            ));
-            state.end();
-        }
-    }
-    state
+    started.map(drop)
 }
 
 /// Ends a recovery, however its thread ends.
@@ -81,21 +110,15 @@ impl Drop for Ending<'_> {
 
 /// Recovers what dead processes of one application left. A destination that takes nothing is tried once, however many
 /// sessions have something for it. What cannot be recovered is kept within the limits.
-fn recover_app(
-    run_dirs: &[PathBuf],
-    app: &str,
-    own: Option<&FileOptions>,
-    limits: HeldLimits,
-    status: &BackendStatus,
-    state: &RecoveryState,
-) {
+fn recover_app(recovery: &Arc<ApplicationRecovery>, status: &Arc<BackendStatus>, state: &Arc<RecoveryState>) {
     let _ending = Ending(state);
+    let (run_dirs, app) = (&recovery.run_dirs, &recovery.app);
     run_dirs
         .iter()
         .for_each(|run_dir| remove_left_overs(run_dir, app));
-    let sessions: Vec<DeadSession> = dead_sessions(run_dirs, app)
+    let sessions: Vec<Arc<DeadSession>> = dead_sessions(run_dirs, app)
         .into_iter()
-        .map(|path| DeadSession::look(path, own))
+        .map(|path| Arc::new(DeadSession::look(path, recovery.own.as_ref())))
         .collect();
     let files = sessions.iter().flat_map(|session| session.files.clone());
     state.list(files.collect());
@@ -105,17 +128,73 @@ fn recover_app(
         if state.is_stopping() {
             break;
         }
-        match destinations.failed_of(&session) {
-            Some(failed) => destinations.leave(failed, &session),
-            None => session.recover(&mut destinations, own, status, state),
-        }
+        let outcome = match destinations.failed_of(&session) {
+            Some(failed) => {
+                destinations.leave(failed, &session);
+                Outcome::Ended
+            }
+            None => recover_beside(&session, recovery, status, state),
+        };
         state.finish(&session.files);
-        tried.push(session.path);
+        if outcome != Outcome::Ended {
+            destinations.give_up(&session);
+        }
+        // A thread still has one that hangs.
+        if outcome != Outcome::Hangs {
+            tried.push(session.path.clone());
+        }
     }
     tried.retain(|path| path.exists());
-    bound_held(&tried, limits, status);
+    bound_held(&tried, recovery.limits, status);
     for left in destinations.left {
         status.notice(left.to_string());
+    }
+}
+
+/// Result of a session's recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is recovered, or something of its own keeps it from that, which was said.
+    Ended,
+    /// Its destinations take nothing.
+    TakesNothing,
+    /// Nothing moves, such as in a log that does not open. Its thread goes on when that does.
+    Hangs,
+}
+
+/// Recovers a session on a thread of its own, which is left behind when it hangs: the sessions behind it are recovered, and
+/// those that are too many go.
+fn recover_beside(
+    session: &Arc<DeadSession>,
+    recovery: &Arc<ApplicationRecovery>,
+    status: &Arc<BackendStatus>,
+    state: &Arc<RecoveryState>,
+) -> Outcome {
+    let (sender, ended) = channel();
+    let theirs = (
+        Arc::clone(session),
+        Arc::clone(recovery),
+        Arc::clone(status),
+        Arc::clone(state),
+    );
+    let work = move || {
+        let (session, recovery, status, state) = theirs;
+        // Nobody waits for one that was left behind.
+        let _ = sender.send(session.recover(&recovery, &status, &state));
+    };
+    if spawn(work).is_err() {
+        return session.recover(recovery, status, state);
+    }
+    loop {
+        match ended.recv_timeout(Duration::from_millis(RECOVERY_LOOK_MS)) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Disconnected) => return Outcome::Ended,
+            Err(RecvTimeoutError::Timeout) if state.stands_for() < recovery.hangs => {}
+            Err(RecvTimeoutError::Timeout) => {
+                status.notice(session.describe("its log does not answer"));
+                return Outcome::Hangs;
+            }
+        }
     }
 }
 
@@ -161,32 +240,37 @@ impl DeadSession {
 
     fn recover(
         &self,
-        destinations: &mut Destinations,
-        own: Option<&FileOptions>,
+        recovery: &ApplicationRecovery,
         status: &BackendStatus,
         state: &RecoveryState,
-    ) {
-        let disk = Arc::new(Disk) as Arc<dyn Storage>;
-        match recover_with(&self.path, None, own, &disk, Some(state)) {
+    ) -> Outcome {
+        let own = recovery.own.as_ref();
+        let error = match recover_with(&self.path, None, own, &recovery.storage, Some(state)) {
             // A sidecar of its own finishes a session whose process has just ended.
-            Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {}
-            // It died while it started; nothing was in it, and now it is gone.
-            Err(BackendError::Ring(error)) if error.is_incomplete() => {}
-            Err(_) if is_gone(&self.path) => {}
-            Err(error) => {
-                match &error {
-                    BackendError::NoProgress { .. } => destinations.give_up(self),
-                    BackendError::File(error) if !error.is_permanent() => destinations.give_up(self),
-                    _ => {}
-                }
-                status.notice(format!(
-                    "cannot recover the session {} with {} records: {error}; it stays there, with {} KiB: try `logdrive recover`",
-                    self.path.display(),
-                    self.pending,
-                    held_bytes(&self.path) >> 10
-                ));
+            Ok(_) | Err(BackendError::NoFile | BackendError::Ring(RingError::Alive { .. })) => {
+                return Outcome::Ended;
             }
+            // It died while it started; nothing was in it, and now it is gone.
+            Err(BackendError::Ring(error)) if error.is_incomplete() => return Outcome::Ended,
+            Err(_) if is_gone(&self.path) => return Outcome::Ended,
+            Err(error) => error,
+        };
+        status.notice(self.describe(&error));
+        match error {
+            BackendError::NoProgress { .. } => Outcome::TakesNothing,
+            BackendError::File(error) if !error.is_permanent() => Outcome::TakesNothing,
+            _ => Outcome::Ended,
         }
+    }
+
+    /// Describes that it stays where it is.
+    fn describe(&self, cause: impl std::fmt::Display) -> String {
+        format!(
+            "cannot recover the session {} with {} records: {cause}; it stays there, with {} KiB: try `logdrive recover`",
+            self.path.display(),
+            self.pending,
+            held_bytes(&self.path) >> 10
+        )
     }
 }
 
@@ -330,9 +414,10 @@ mod tests {
     fn a_session_that_another_recovery_has_finished_is_no_failure() {
         let dir = tempfile::tempdir().expect("a directory");
         let (status, state) = (BackendStatus::new(1), RecoveryState::none());
+        let recovery = ApplicationRecovery::new(Vec::new(), "shop".to_owned(), None);
         let look = |name: &str| DeadSession::look(dir.path().join(name), None);
         let recover = |session: DeadSession| {
-            session.recover(&mut Destinations::default(), None, &status, &state);
+            session.recover(&recovery, &status, &state);
             status.take_notices().into_iter().map(|(_, text)| text)
         };
         assert_eq!(recover(look("shop-1-0")).next(), None);

@@ -1,10 +1,10 @@
 //! Bound of what sessions of dead processes hold that cannot be recovered: a program that is killed again and again beside a
 //! full disk would fill the memory of the machine. The oldest go first, and the log says with how many records.
 
-use crate::limits::{HELD_BYTES, HELD_SESSIONS};
+use crate::limits::{HELD_BYTES, HELD_SESSIONS, HELD_TOLD};
 use crate::stats::Stats;
-use crate::status::BackendStatus;
-use logdrive_ring::{RingError, SessionReader};
+use crate::status::{BackendStatus, tell};
+use logdrive_ring::SessionReader;
 use rustix::fs::statvfs;
 use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt;
@@ -43,38 +43,31 @@ impl HeldLimits {
     }
 }
 
-/// What was removed.
-#[derive(Debug, Default)]
-struct Removed {
-    sessions: u64,
-    records: u64,
-    processes: Vec<String>,
-}
-
-/// Removes sessions that could not be recovered, the oldest first, until the rest is within the limits; one line in the
-/// log says what they held.
+/// Removes sessions that could not be recovered, the oldest first, until the rest is within the limits. One line in the log
+/// says what they held, and comes before: a kill in between leaves them to the next start, which says so again.
 pub(super) fn bound_held(sessions: &[PathBuf], limits: HeldLimits, status: &BackendStatus) {
     let Some(first) = sessions.first() else { return };
     let limits = limits.within(first);
     let mut by_age: Vec<(u64, &PathBuf)> = sessions.iter().map(|path| (start_of(path), path)).collect();
     by_age.sort_unstable_by_key(|(start, path)| Reverse((*start, *path)));
     let (mut kept, mut bytes) = (0, 0);
-    let mut removed = Removed::default();
+    let mut excess = Vec::new();
     for (_, path) in by_age {
         bytes += held_bytes(path);
         kept += 1;
         // Another start may be at work on it, or it is of another version: then it stays.
         if kept > 1
             && (kept > limits.sessions || bytes > limits.bytes)
-            && let Ok(held) = remove(path)
+            && let Ok(session) = SessionReader::adopt(path)
         {
-            removed.sessions += 1;
-            removed.records += held.records;
-            removed.processes.push(held.pid.to_string());
+            excess.push(session);
         }
     }
-    if removed.sessions > 0 {
-        status.notice(describe(&removed, limits));
+    if !excess.is_empty() && tell(status, describe(&excess, limits), HELD_TOLD) {
+        for session in excess {
+            // It is marked as done in any case, so that nobody recovers it any more: a later start removes what stays of it.
+            let _ = session.remove();
+        }
     }
 }
 
@@ -95,36 +88,21 @@ fn start_of(session: &Path) -> u64 {
     })
 }
 
-/// A session that was removed with all that it held.
-struct RemovedSession {
-    pid: u32,
-    records: u64,
-}
-
-fn remove(session: &Path) -> Result<RemovedSession, RingError> {
-    let session = SessionReader::adopt(session)?;
-    let removed = RemovedSession {
-        pid: session.header().identity().pid,
-        records: Stats::of_view(&session).pending(),
-    };
-    // It is marked as done in any case, so that nobody recovers it any more: a later start removes what stays of it.
-    let _ = session.remove();
-    Ok(removed)
-}
-
-fn describe(removed: &Removed, limits: HeldLimits) -> String {
-    let named = removed.processes.iter().take(NAMED_MAX).map(String::as_str);
-    let named = named.collect::<Vec<_>>().join(", ");
-    let more = match removed.processes.len().saturating_sub(NAMED_MAX) {
+fn describe(excess: &[SessionReader], limits: HeldLimits) -> String {
+    let pid_of = |session: &SessionReader| session.header().identity().pid.to_string();
+    let named: Vec<String> = excess.iter().take(NAMED_MAX).map(pid_of).collect();
+    let more = match excess.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    let records = excess.iter().map(|session| Stats::of_view(session).pending());
     format!(
         "{} records of {} sessions of earlier processes dropped: they cannot be recovered, and of such sessions the newest are \
-         kept, {} of an application with {} KiB together; these were of processes {named}{more}",
-        removed.records,
-        removed.sessions,
+         kept, {} of an application with {} KiB together; these were of processes {}{more}",
+        records.sum::<u64>(),
+        excess.len(),
         limits.sessions,
         limits.bytes >> 10,
+        named.join(", "),
     )
 }

@@ -8,6 +8,7 @@ use crate::file::{Fault, Faulty, Operation};
 use crate::sink::options::{SinkOptions, Target, sinks_to_text};
 use crate::status::BackendStatus;
 use dead::{dead_session, dead_session_of, new_session, record_of};
+use held_sessions::HeldLimits;
 use logdrive_ring::{
     BUFFER_BYTES_MIN, Consumer, FullPolicy, SessionAccount, SessionOptions, SessionWriter, control,
 };
@@ -399,10 +400,102 @@ fn a_damaged_description_names_no_file() {
 
 /// Starts an application beside its dead sessions; returns the lines about them.
 fn start_beside(dir: &Path, limits: HeldLimits) -> Vec<String> {
+    let recovery = ApplicationRecovery::new(vec![dir.join("run")], "shop".to_owned(), None);
+    lines_beside(ApplicationRecovery { limits, ..recovery })
+}
+
+/// Takes the lines of a recovery as a drain does, until it has ended.
+fn lines_beside(recovery: ApplicationRecovery) -> Vec<String> {
     let status = Arc::new(BackendStatus::new(0));
-    let state = start_recovery_of(vec![dir.join("run")], "shop".to_owned(), None, limits, &status);
-    state.stop(None);
-    status.take_notices().into_iter().map(|(_, text)| text).collect()
+    let state = recovery.start(&status);
+    let mut lines = Vec::new();
+    wait_until("the recovery has ended", || {
+        lines.extend(status.take_notices());
+        state.is_done()
+    });
+    lines.extend(status.take_notices());
+    lines.into_iter().map(|(_, text)| text).collect()
+}
+
+/// One log that did not open kept the recovery from all other sessions, and what it could not recover grew without a bound.
+#[test]
+fn a_log_that_does_not_open_keeps_no_other_session_from_its_recovery_and_none_from_the_limits() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (stuck, log) = (dir.path().join("stuck.log"), dir.path().join("shop.log"));
+    let sessions: Vec<PathBuf> = (0..5)
+        .map(|_| dead_session_of(10, dir.path(), &[&stuck]))
+        .collect();
+    // In another run directory, whose sessions come later.
+    let second = dir.path().join("second");
+    std::fs::create_dir(&second).expect("a directory");
+    let other = dead_session_of(20, &second, &[&log]);
+    let storage = Arc::new(Faulty::new());
+    storage.fail(Operation::Open, 0, 1, Fault::Hang);
+    let run_dirs = vec![dir.path().join("run"), second.join("run")];
+    let recovery = ApplicationRecovery::new(run_dirs, "shop".to_owned(), None);
+    let told = lines_beside(ApplicationRecovery {
+        limits: HeldLimits {
+            sessions: 2,
+            ..HeldLimits::default()
+        },
+        hangs: std::time::Duration::from_millis(500),
+        storage: Arc::clone(&storage) as Arc<dyn Storage>,
+        ..recovery
+    });
+    let has = |text: &str| told.iter().any(|line| line.contains(text));
+    assert!(has("its log does not answer"), "{told:?}");
+    assert!(
+        has("20 records of 2 sessions of earlier processes dropped: "),
+        "{told:?}"
+    );
+    assert_eq!(
+        sessions.iter().filter(|session| session.exists()).count(),
+        3,
+        "{told:?}"
+    );
+    let text = std::fs::read(&log).expect("the log");
+    assert_eq!(numbers(&text), (0..20).collect::<Vec<_>>());
+    assert!(!other.exists());
+    storage.clear();
+    wait_until("the session whose log did not open is recovered", || {
+        sessions.iter().filter(|session| session.exists()).count() == 2
+    });
+    assert_eq!(
+        numbers(&std::fs::read(&stuck).expect("the log")),
+        (0..10).collect::<Vec<_>>()
+    );
+}
+
+/// A start that was killed in between left no word of the sessions that it had removed.
+#[test]
+fn sessions_beyond_the_limits_stay_until_the_log_has_the_line_about_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let logs = dir.path().join("logs");
+    std::fs::write(&logs, "").expect("a file");
+    let sessions: Vec<PathBuf> = (0..3)
+        .map(|_| dead_session_of(10, dir.path(), &[&logs.join("shop.log")]))
+        .collect();
+    let exist = || sessions.iter().filter(|session| session.exists()).count();
+    let status = Arc::new(BackendStatus::new(0));
+    let recovery = ApplicationRecovery::new(vec![dir.path().join("run")], "shop".to_owned(), None);
+    let limits = HeldLimits {
+        sessions: 2,
+        ..HeldLimits::default()
+    };
+    let state = ApplicationRecovery { limits, ..recovery }.start(&status);
+    let mut told = Vec::new();
+    wait_until("the line is there", || {
+        told.extend(status.take_notices());
+        assert_eq!(exist(), 3, "{told:?}");
+        told.iter().any(|(_, line)| line.contains(" dropped: "))
+    });
+    // Not before the drain comes again, which has committed the line then.
+    assert_eq!(exist(), 3);
+    wait_until("it is told", || {
+        status.take_notices();
+        state.is_done()
+    });
+    assert_eq!(exist(), 2);
 }
 
 /// Sessions beside a log that took nothing were kept without a bound, until they had filled the memory of the machine.
