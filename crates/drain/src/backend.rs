@@ -6,7 +6,7 @@ use crate::drain::pipeline::DrainParts;
 use crate::drain::route::Router;
 use crate::drain_thread::DrainThread;
 use crate::error::BackendError;
-use crate::file::{Disk, Storage};
+use crate::file::{BESIDE_LOG, Disk, Storage};
 use crate::flight_recorder::memory::RecorderMemory;
 use crate::flight_recorder::{FlightRecorder, RecorderOptions};
 use crate::internal_notices::gap_callsite;
@@ -92,7 +92,7 @@ impl BackendOptions {
             Target::File(file) => file.path.parent(),
             _ => None,
         });
-        dirs.push(beside.map_or_else(|| PathBuf::from(".logdrive"), |dir| dir.join(".logdrive")));
+        dirs.push(beside.map_or_else(|| PathBuf::from(BESIDE_LOG), |dir| dir.join(BESIDE_LOG)));
         dirs
     }
 

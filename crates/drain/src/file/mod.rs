@@ -40,3 +40,4 @@ pub(crate) use open::is_locked;
 pub use options::{Compress, Every, FileOptions};
 pub use rewrite::{NotInPlace, Rewrite, rewrite};
 pub use storage::{Disk, FileKind, OpenMode, RenameMode, Stat, Storage};
+pub(crate) use unfinished::BESIDE_LOG;

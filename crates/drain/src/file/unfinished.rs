@@ -2,13 +2,17 @@
 //! recovery of that session writes them whole. Others only get an end.
 
 use std::fs::File;
+use std::path::PathBuf;
 
-use logdrive_ring::{UnfinishedWrite, unfinished_writes};
+use logdrive_ring::{UnfinishedWrite, default_run_dir, unfinished_writes};
 
 use super::active::Active;
 use super::directory::LogDirectory;
 use super::rewrite::lines_bytes;
 use super::storage::{Reader, Stat};
+
+/// Name of the directory of sessions beside a log, for a program whose default run directory has no room.
+pub(crate) const BESIDE_LOG: &str = ".logdrive";
 
 /// Finds the writes to a file that dead processes had begun, where it ends inside of a line.
 pub(crate) fn find(directory: &LogDirectory, file: &File, stat: &Stat) -> Vec<UnfinishedWrite> {
@@ -17,11 +21,25 @@ pub(crate) fn find(directory: &LogDirectory, file: &File, stat: &Stat) -> Vec<Un
     // What cannot be read is an error of the one who opens the file.
     let read = directory.storage.read_at(file, &mut last, last_offset);
     match read {
-        Ok(1) if last != *b"\n" => (directory.run_dirs.iter())
+        Ok(1) if last != *b"\n" => (run_dirs(directory).iter())
             .flat_map(|run_dir| unfinished_writes(run_dir, stat.dev, stat.ino))
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Places of sessions that may have begun a write: the run directories of who asks, and those in which other programs with
+/// the same log put theirs unless they are told otherwise.
+fn run_dirs(directory: &LogDirectory) -> Vec<PathBuf> {
+    let beside = directory.options.path.parent().map(|dir| dir.join(BESIDE_LOG));
+    let others = std::iter::once(default_run_dir()).chain(beside);
+    let mut all = directory.run_dirs.to_vec();
+    for other in others {
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
+    all
 }
 
 /// Cuts the torn line off if it is one of these writes, whose recovery finds the whole lines before it in their place.

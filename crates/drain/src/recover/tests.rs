@@ -674,6 +674,24 @@ fn a_line_that_is_torn_in_the_log_of_two_processes_stands_there_once_and_whole()
     }
 }
 
+/// Such a write was found in the run directory of the other session alone.
+#[test]
+fn a_torn_line_of_a_session_that_lies_beside_the_log_stands_there_once_and_whole() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("shop.log");
+    let lines = "first of the owner\nsecond of the owner\n";
+    let owner = writing_session(dir.path(), &log, lines, 0, 20);
+    let beside = dir.path().join(".logdrive");
+    std::fs::rename(dir.path().join("run"), &beside).expect("moved");
+    let owner = beside.join(owner.file_name().expect("a name"));
+    let other = dead_session_of(2, dir.path(), &[&log]);
+    recover(&other, None).expect("recovered");
+    recover(&owner, None).expect("recovered");
+    let text = std::fs::read_to_string(log).expect("the log");
+    let all = ["first of the owner", "second of the owner"];
+    assert_eq!(plain_lines(&text), all, "{text}");
+}
+
 /// A recovery that was killed while it appended what had no room in its place left a part of it, and the next one appended
 /// all of it again.
 #[test]
