@@ -10,7 +10,7 @@ use crate::table::{Side, Table, count_text};
 use crate::watched_session::{Session, State};
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::{BackendError, Recovered};
-use logdrive_ring::{is_gone, is_set_aside};
+use logdrive_ring::{RingError, is_gone, is_set_aside};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -58,8 +58,12 @@ pub(crate) fn run(args: &RecoverArgs, color: ColorChoice) -> Result<bool, CliErr
     for session in &sessions {
         match recover(session, into.as_ref()) {
             Ok(recovered) => put_recovered(args, session, &recovered, color.for_stdout(), &mut output)?,
-            // Such as by a program that has just started.
+            // Another recoverer has finished it, or is at work on it, such as in a program that has just started.
             Err(_) if is_gone(&session.at.path) => {}
+            Err(CliError::Recover {
+                cause: BackendError::Ring(RingError::Alive { pid, .. }),
+                ..
+            }) => note(format!("{}: process {pid} is recovering it", session.title())),
             Err(error) => {
                 all_well = false;
                 if args.json {

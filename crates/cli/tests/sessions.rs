@@ -5,6 +5,7 @@ mod support;
 use logdrive_testkit::Random;
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 use support::{VICTIM_DIR, Victim, run, stdout, text, wait_to_be_killed};
 
 /// Records that a victim logs.
@@ -135,6 +136,28 @@ fn a_killed_program_is_recovered_without_loss() {
         .filter_map(|line| line["id"].as_u64())
         .collect();
     assert_eq!(found, [1_998, 1_999]);
+}
+
+/// The one that came second said that a session belongs to a living process, and failed.
+#[test]
+fn recoverers_at_the_same_time_leave_each_other_what_they_have() {
+    let apps = ["a", "b", "c", "d", "e", "f"];
+    let (dir, _) = killed(&apps);
+    let start = || {
+        let mut command = support::logdrive(dir.path());
+        command.args(["recover", "--all", "--run-dir", "run"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("it starts")
+    };
+    let recoverers = [start(), start(), start()];
+    for recoverer in recoverers {
+        let output = recoverer.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    for app in apps {
+        let log = fs::read_to_string(dir.path().join(format!("logs/{app}.log"))).expect("a log");
+        assert_eq!(log.matches(" order filled id=").count(), RECORDS, "{app}");
+    }
 }
 
 #[test]
