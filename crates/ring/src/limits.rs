@@ -20,7 +20,11 @@ pub(crate) const RING_MARGIN_BYTES: u64 = 16 << 20;
 /// A thread's first ring: enough for a thread that logs now and then. One that fills is replaced by a larger one.
 pub(crate) const FIRST_RING_BYTES: usize = RING_BYTES_MIN;
 
-/// A ring is replaced by one that is so many times as large: a busy thread has its largest ring after two of them.
+/// While the rings of a session take no more than this, a busy thread gets its largest ring at once, and pays for the pages of
+/// one. It is a fifth of what a program with a thousand threads may take.
+pub(crate) const ROOMY_RINGS_BYTES: usize = 32 << 20;
+
+/// Elsewhere a ring is replaced by one that is so many times as large: a busy thread has its largest ring after two of them.
 pub(crate) const RING_GROWTH: usize = 4;
 
 /// Rings that are prepared for each thread without their memory, so that replacing one allocates nothing.

@@ -333,12 +333,14 @@ impl SessionWriter {
             Home::Agent(agent) => agent.waker(parts.header),
             _ => DrainWaker::new(),
         };
+        let file_system_bytes = home.dir().and_then(|dir| sys::file_system_bytes(dir.path()));
+        let file_system_bytes = file_system_bytes.unwrap_or(0);
         Self {
             home,
             header: parts.header,
             callsites: parts.callsites,
             rules: parts.rules,
-            rings: RingPool::new(ring_bytes, waker),
+            rings: RingPool::new(ring_bytes, waker, file_system_bytes),
             buffers: Arc::new(parts.buffers),
             keep: parts.keep,
         }
@@ -470,8 +472,7 @@ impl SessionWriter {
         })
     }
 
-    /// Makes a ring ahead of its need, so that the next thread finds one, and one for a thread that may soon need a larger
-    /// one. An agent is asked for rings elsewhere.
+    /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
     ///
     /// # Errors
     /// As [`SessionWriter::acquire`].
@@ -484,7 +485,7 @@ impl SessionWriter {
             let ring = self.rings.make(Some(dir), self.header, first_bytes, false)?;
             self.rings.lock().free.push(ring);
         }
-        self.rings.stock_larger(dir, self.header)
+        Ok(())
     }
 
     /// Returns once a line for the log, if a thread has a ring in memory that ends with the process.

@@ -6,7 +6,7 @@ use crate::files::{RingFileName, SessionDir};
 use crate::header::RingState;
 use crate::limits::{
     ENDED_RINGS_MAX, FIRST_RING_BYTES, FREE_RING_ATTEMPTS, FREE_RING_PAUSE_US, PREPARED_RINGS,
-    RING_BYTES_MIN, RING_GROWTH, RING_ROOM_RETRY_MS, RINGS_MAX,
+    RING_BYTES_MIN, RING_GROWTH, RING_ROOM_RETRY_MS, RINGS_MAX, ROOMY_RINGS_BYTES, SMALL_FILE_SYSTEM_BYTES,
 };
 use crate::ring::{Ring, capacity_for, number, unnamed_file};
 use crate::session_header::SessionHeader;
@@ -23,6 +23,8 @@ pub(super) struct RingPool {
     creating: Mutex<()>,
     /// Capacity of the largest ring of a thread.
     pub(super) ring_bytes: usize,
+    /// While the rings take no more than this, a small ring is replaced by one of the largest at once.
+    roomy_bytes: usize,
     /// Wakes the drain of the rings.
     pub(super) waker: &'static DrainWaker,
     room: Room,
@@ -74,16 +76,29 @@ impl Room {
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     pub(super) all: Vec<Arc<Ring>>,
+    /// Capacity of these together.
+    bytes: usize,
     /// Rings that no thread has. Used where this process drains the session itself.
     pub(super) free: Vec<Arc<Ring>>,
     /// Places for rings that replace others.
     prepared: Vec<Arc<Ring>>,
 }
 
+impl Rings {
+    fn add(&mut self, ring: Arc<Ring>, header: &SessionHeader) {
+        self.bytes += ring.capacity_bytes();
+        self.all.push(ring);
+        header.publish_ring_count(self.all.len() as u32);
+    }
+}
+
 impl RingPool {
-    /// A pool without rings. `ring_bytes` is rounded up to a capacity.
-    pub(super) fn new(ring_bytes: usize, waker: DrainWaker) -> Self {
+    /// A pool without rings. `ring_bytes` is rounded up to a capacity. Rings grow step by step where their file system, which
+    /// has this size, is small.
+    pub(super) fn new(ring_bytes: usize, waker: DrainWaker, file_system_bytes: u64) -> Self {
+        let is_small = file_system_bytes <= SMALL_FILE_SYSTEM_BYTES;
         Self {
+            roomy_bytes: if is_small { 0 } else { ROOMY_RINGS_BYTES },
             rings: Mutex::default(),
             creating: Mutex::new(()),
             ring_bytes: capacity_for(ring_bytes),
@@ -281,8 +296,7 @@ impl RingPool {
                 .map(|ring| number(ring, index as u32))
                 .is_some();
         if is_numbered {
-            rings.all.push(Arc::clone(ring));
-            header.publish_ring_count(rings.all.len() as u32);
+            rings.add(Arc::clone(ring), header);
         } else if let (Some(dir), Some(name)) = (dir, name) {
             dir.remove_ring_file(name);
         }
@@ -323,14 +337,22 @@ impl RingPool {
         header: &SessionHeader,
         before: &Ring,
     ) -> Option<Arc<Ring>> {
-        let ring_bytes = (before.capacity_bytes() * RING_GROWTH).min(self.ring_bytes);
-        let mut place = self.lock().prepared.pop()?;
+        let stepped_bytes = (before.capacity_bytes() * RING_GROWTH).min(self.ring_bytes);
+        let mut rings = self.lock();
+        let ring_bytes = match rings.bytes <= self.roomy_bytes {
+            true => self.ring_bytes,
+            false => stepped_bytes,
+        };
+        let mut place = rings.prepared.pop()?;
+        drop(rings);
         // Records of a ring of the directory survive the process; they are not exchanged for more room. The pages are
         // touched one by one: the lock of the process's addresses is held while a call touches all, and others wait for it.
-        let made = match before.growth().is_private() {
+        let make = |ring_bytes| match before.growth().is_private() {
             true => self.make_private(dir, ring_bytes, false).ok(),
             false => dir.and_then(|dir| self.make_file_ring(dir, ring_bytes, false)),
         };
+        let is_smaller = stepped_bytes < ring_bytes;
+        let made = make(ring_bytes).or_else(|| is_smaller.then(|| make(stepped_bytes)).flatten());
         if let (Some(made), Some(to)) = (made, Arc::get_mut(&mut place)) {
             *to = made.ring;
             if self.enter_new(dir, header, &mut place, made.name, false) {
@@ -342,27 +364,6 @@ impl RingPool {
         }
         self.lock().prepared.push(place);
         None
-    }
-
-    /// Makes a ring that a thread may go on in when the one that it has fills again, unless there is one. A thread whose
-    /// ring was replaced once is likely to need it, and then does not wait for its file.
-    pub(super) fn stock_larger(&self, dir: &SessionDir, header: &SessionHeader) -> Result<(), RingError> {
-        let is_wanted = {
-            let rings = self.lock();
-            let is_middle = |ring: &Arc<Ring>| {
-                let bytes = ring.capacity_bytes();
-                (self.first_bytes() < bytes && bytes < self.ring_bytes)
-                    && ring.header().state() == RingState::Attached
-                    && !ring.growth().is_private()
-            };
-            let newest = rings.all.iter().rev().find(|ring| is_middle(ring));
-            newest.is_some_and(|newest| !rings.free.iter().any(|ring| is_better(ring, newest)))
-        };
-        if is_wanted {
-            let ring = self.make(Some(dir), header, self.ring_bytes, false)?;
-            self.lock().free.push(ring);
-        }
-        Ok(())
     }
 
     /// Has a ring replaced when it fills, if there are larger ones.
@@ -403,8 +404,7 @@ impl RingPool {
     ) -> Result<MutexGuard<'_, Rings>, RingError> {
         let mut rings = self.lock();
         check_count(rings.all.len())?;
-        rings.all.push(ring);
-        header.publish_ring_count(rings.all.len() as u32);
+        rings.add(ring, header);
         Ok(rings)
     }
 
