@@ -149,14 +149,16 @@ func (p *Producer) Admit(length uint64, urgent bool, policy Policy, parked bool)
 	return Granted
 }
 
-// WantsLarger reports whether the ring has no room for a record, and a larger one may be had.
+// WantsLarger reports whether the ring has little room for a record, and a larger one may be had.
 func (p *Producer) WantsLarger(length uint64, urgent bool) bool {
 	ring := p.ring
 	if ring.capacity >= p.most || ring.State() == StateQuarantined {
 		return false
 	}
-	return length > uint64(RecordBytesFor(int(ring.capacity))) ||
-		!hasRoom(ring.free(p.position), ring.capacity, length, urgent)
+	free := ring.free(p.position)
+	// Less than half of it is free: the drain would be woken, which costs a system call each time.
+	return length > uint64(RecordBytesFor(int(ring.capacity))) || free < ring.capacity/2 ||
+		!hasRoom(free, ring.capacity, length, urgent)
 }
 
 // Refuse drops a call for want of room. The next call of any length takes the slow path and reports the gap.
