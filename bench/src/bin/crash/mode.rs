@@ -18,6 +18,8 @@ pub(crate) enum Mode {
     Processes,
     /// Three programs that want the same log
     Shared,
+    /// The same with small files that are rotated and compressed
+    SharedRotate,
     /// Several recoverers of one session die, one after the other
     Chain,
     /// Full rings and slow sinks drop, and the log tells each drop
@@ -34,6 +36,7 @@ impl Mode {
             Mode::Rotate => "rotate",
             Mode::Processes => "processes",
             Mode::Shared => "shared",
+            Mode::SharedRotate => "shared-rotate",
             Mode::Chain => "chain",
             Mode::Drop => "drop",
             Mode::Oom => "oom",
@@ -83,7 +86,7 @@ impl Plan {
             end,
             delay: Duration::from_micros(200 + mix(seed ^ 1) % 40_000),
             rotate_bytes: match mode {
-                Mode::Rotate => 1 << 16,
+                Mode::Rotate | Mode::SharedRotate => 1 << 16,
                 _ if mix(seed ^ 2).is_multiple_of(3) => 1 << 20,
                 _ => 1 << 40,
             },
@@ -98,7 +101,7 @@ impl Plan {
     /// Number of programs.
     pub(crate) fn processes(&self) -> u64 {
         match self.mode {
-            Mode::Processes | Mode::Shared => 3,
+            Mode::Processes | Mode::Shared | Mode::SharedRotate => 3,
             _ => 1,
         }
     }
@@ -121,13 +124,12 @@ impl Plan {
 
     /// Options of a program's log.
     pub(crate) fn of_file(&self, file: File) -> File {
-        // Files of several programs have no order among each other once they are rotated.
-        let file = match self.processes() {
-            1 => file.rotate_bytes(self.rotate_bytes),
-            _ => file,
+        let file = match self.mode {
+            Mode::Processes | Mode::Shared => file,
+            _ => file.rotate_bytes(self.rotate_bytes),
         };
         match self.mode {
-            Mode::Rotate => file.compress(Compress::Zstd),
+            Mode::Rotate | Mode::SharedRotate => file.compress(Compress::Zstd),
             Mode::Drop => file.overflow(Overflow::Drop),
             _ => file,
         }
