@@ -57,7 +57,7 @@ pub(super) fn put_escaped(bytes: &mut [u8], at: usize, text: &[u8], escape: Esca
 }
 
 /// As [`put_escaped`], for the text of messages.
-#[inline]
+#[inline(always)]
 pub(super) fn put_message_text(bytes: &mut [u8], at: usize, text: &[u8]) -> usize {
     let place = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..text.len()));
     match place.map(|place| copy_clean::<TEXT>(place, text)) {
