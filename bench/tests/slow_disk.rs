@@ -29,7 +29,7 @@ fn lines_of_calls(text: &str) -> u64 {
     text.lines().filter(|line| !line.contains(" logdrive ")).count() as u64
 }
 
-/// Whether the buffers of the slow file have filled up.
+/// Returns whether the buffers of the slow file have filled up.
 fn has_dropped() -> bool {
     logdrive::stats().is_some_and(|stats| stats.sinks[0].dropped() > 0)
 }

@@ -4,7 +4,7 @@
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// Whether stderr takes colours.
+/// Returns whether stderr takes colours.
 fn coloured() -> bool {
     static COLOURED: OnceLock<bool> = OnceLock::new();
     *COLOURED.get_or_init(|| {

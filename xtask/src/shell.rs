@@ -167,7 +167,7 @@ impl Call {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Whether the program starts and succeeds; nothing of it is shown.
+    /// Returns whether the program starts and succeeds; nothing of it is shown.
     pub(crate) fn succeeds(mut self) -> bool {
         self.command
             .stdin(Stdio::null())

@@ -190,7 +190,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Whether `path` is a file of the project or a folder of one.
+    /// Returns whether `path` is a file of the project or a folder of one.
     fn holds(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let inside = format!("{path}/");

@@ -92,7 +92,7 @@ fn rivals_program() -> PathBuf {
     target_dir().join("rivals/release/logdrive-rivals")
 }
 
-/// Whether this subject can be measured on this machine.
+/// Returns whether this subject can be measured on this machine.
 #[must_use]
 pub fn is_there(subject: &str) -> bool {
     !RIVALS.contains(&subject) || rivals_program().is_file()

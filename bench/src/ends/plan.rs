@@ -41,9 +41,9 @@ pub struct Plan {
     pub linger_us: u64,
     /// Time between two messages, each of which bears the time when it was sent; 0 sends as fast as it goes.
     pub pace_us: u64,
-    /// Whether the kernel may join datagrams at the receiver (GRO).
+    /// Set if the kernel may join datagrams at the receiver (GRO).
     pub offload: bool,
-    /// Whether messages are read where they lie in shared memory, by those who can.
+    /// Set if messages are read where they lie in shared memory, by those who can.
     pub in_place: bool,
 }
 
@@ -243,7 +243,7 @@ impl Walk {
         [50, 99].map(|part| all.get(all.len() * part / 100).map_or(0.0, |ns| *ns as f64 / 1e3))
     }
 
-    /// Whether any message was not as it was sent.
+    /// Returns whether any message was not as it was sent.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         self.wrong

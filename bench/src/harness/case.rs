@@ -109,7 +109,7 @@ impl Job {
         self.value(name).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// Whether a setting or parameter is there and true.
+    /// Returns whether a setting or parameter is there and true.
     #[must_use]
     pub fn is_set(&self, name: &str) -> bool {
         self.value(name).and_then(Value::as_bool).unwrap_or(false)

@@ -54,7 +54,7 @@ pub struct Target {
     pub path: PathBuf,
     /// Policy when full.
     pub full: Full,
-    /// Whether the file is longer than what will be written. The rivals write
+    /// Set if the file is longer than what will be written. The rivals write
     /// at the start of any file; Logdrive appends by default.
     pub in_place: bool,
     /// When writes are to hang, for a logger that supports it.

@@ -169,7 +169,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// Whether the file compiles, and the wall and processor time of that.
+/// Returns whether the file compiles, and the wall and processor time of that.
 fn compile(kind: &Kind, source: &Path, how: &[&str]) -> Result<(bool, f64, f64)> {
     let program = compiler();
     let cpu_s = usage::children_cpu_s();

@@ -42,7 +42,7 @@ impl Fields {
         }
     }
 
-    /// Whether a record may have one of the keys itself; one may also be written with escapes.
+    /// Returns whether a record may have one of the keys itself; one may also be written with escapes.
     fn may_clash(&self, lines: &[u8]) -> bool {
         let quoted = |key: &&str| memmem::find(lines, format!("\"{key}\"").as_bytes()).is_some();
         self.is_json && (self.keys.iter().any(quoted) || memmem::find(lines, b"\\u").is_some())

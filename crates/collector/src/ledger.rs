@@ -156,7 +156,7 @@ impl Ledger {
         self.file.set_len(self.end)
     }
 
-    /// Whether it should be written anew.
+    /// Returns whether it should be written anew.
     pub(crate) fn is_long(&self) -> bool {
         self.end >= LEDGER_BYTES_MAX
     }

@@ -29,7 +29,7 @@ pub struct StoreCounts {
     pub bytes: u64,
     /// Sessions that the ledger knows.
     pub sessions: u64,
-    /// Whether the log cannot be written now. Senders keep their records meanwhile.
+    /// Set if the log cannot be written now. Senders keep their records meanwhile.
     pub is_failing: bool,
 }
 

@@ -207,7 +207,7 @@ fn save_text(path: &Path, text: &[u8]) -> Result<(), RingError> {
     })
 }
 
-/// Whether this recoverer or an earlier one has put parts of the session aside that cannot be read.
+/// Returns whether this recoverer or an earlier one has put parts of the session aside that cannot be read.
 fn has_set_parts_aside(session: &Path) -> bool {
     let files = std::fs::read_dir(session).into_iter().flatten().flatten();
     files.into_iter().any(|file| {
@@ -217,7 +217,7 @@ fn has_set_parts_aside(session: &Path) -> bool {
     })
 }
 
-/// Whether any sink counts records of unknown callsites: an earlier recoverer may have taken them.
+/// Returns whether any sink counts records of unknown callsites: an earlier recoverer may have taken them.
 fn has_unknown(buffers: &Buffers) -> bool {
     let of_sink = |sink| buffers.counts(sink).dropped[SinkDrop::Unknown as usize];
     (0..buffers.sink_count()).any(|sink| of_sink(sink) > 0)

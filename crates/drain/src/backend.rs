@@ -44,9 +44,9 @@ pub struct BackendOptions {
     pub sinks: Vec<SinkOptions>,
     /// Flight recorder of records below the level of all sinks; `None` for none.
     pub keep: Option<RecorderOptions>,
-    /// Whether producers read the coarse clock, which the drain then renews at every poll.
+    /// Set if producers read the coarse clock, which the drain then renews at every poll.
     pub coarse_clock: bool,
-    /// Whether sessions that dead processes of the same application left are drained first.
+    /// Set if sessions that dead processes of the same application left are drained first.
     pub recover: bool,
     /// Sessions of dead processes that are kept where they cannot be recovered. Default: 64.
     pub held_sessions: u64,
@@ -127,7 +127,7 @@ pub struct Backend {
     pub(crate) commands: CommandSender,
     status: Arc<BackendStatus>,
     recovery: Arc<RecoveryState>,
-    /// Whether a flight recorder is written when the process crashes.
+    /// Set if a flight recorder is written when the process crashes.
     keeps_for_crash: bool,
 }
 

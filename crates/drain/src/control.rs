@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 /// The field that kept records of a sample carry: one of so many calls was kept.
 pub const SAMPLE_FIELD: &str = "sample_every";
 
-/// Whether a control word lets no call pass.
+/// Returns whether a control word lets no call pass.
 pub fn is_off(control: u32) -> bool {
     matches!(control, OFF | OFF_COUNTED)
 }
@@ -64,7 +64,7 @@ pub fn switch_of(
     }
 }
 
-/// Whether mutes and levels let a callsite's records through; `None` where they do not say.
+/// Returns whether mutes and levels let a callsite's records through; `None` where they do not say.
 fn allowed<'a>(rules: impl Iterator<Item = &'a Rule>, id: u32, callsite: &Callsite) -> Option<bool> {
     let mut level: Option<(Rank, Option<u8>)> = None;
     for rule in rules {
@@ -103,7 +103,8 @@ fn rank_of(rule: &Rule, id: u32, callsite: &Callsite) -> Option<Rank> {
     selects(&rule.selector, id, callsite).then_some((kind, length, rule.made_unix_ns))
 }
 
-/// Whether a selector means a callsite. A module means its target and its module path, and what is below either.
+/// Returns whether a selector means a callsite. A module means its target and its module path, and what is below
+/// either.
 pub fn selects(selector: &Selector, id: u32, callsite: &Callsite) -> bool {
     match selector {
         Selector::All => true,
@@ -116,7 +117,7 @@ pub fn selects(selector: &Selector, id: u32, callsite: &Callsite) -> bool {
     }
 }
 
-/// Whether a path is the given one or ends with it.
+/// Returns whether a path is the given one or ends with it.
 fn is_file(path: &str, end: &str) -> bool {
     let front = path.strip_suffix(end);
     !end.is_empty() && front.is_some_and(|front| front.is_empty() || front.ends_with(['/', '\\']))
@@ -138,7 +139,7 @@ fn sample_of(action: &Action, callsite: &Callsite) -> Option<Switch> {
     Some(Switch { control, parameter })
 }
 
-/// Whether records of a callsite may have such a field, by whose values they can be sampled.
+/// Returns whether records of a callsite may have such a field, by whose values they can be sampled.
 pub fn can_be_key(callsite: &Callsite, field: &str) -> bool {
     key_of(callsite, field).is_some()
 }
@@ -264,8 +265,8 @@ pub fn kind_of(action: &Action) -> RuleKind {
     }
 }
 
-/// Whether rules allow records of a target and level, of whose callsite no more is known; `None` where they do not
-/// say.
+/// Returns whether rules allow records of a target and level, of whose callsite no more is known; `None` where they do
+/// not say.
 pub fn allowed_by_rules(rules: &[Rule], target: &str, level: Level, now_unix_ns: u64) -> Option<bool> {
     let callsite = Callsite {
         level,

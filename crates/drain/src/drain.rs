@@ -251,7 +251,7 @@ impl Drain {
         }
     }
 
-    /// Whether a sink took nothing, so that the rest was left where it is.
+    /// Returns whether a sink took nothing, so that the rest was left where it is.
     pub(crate) fn has_failed(&self) -> bool {
         self.pipe.emit.has_failed
     }

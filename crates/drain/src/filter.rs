@@ -131,7 +131,7 @@ impl Filter {
             .sort_by_key(|(target, _)| std::cmp::Reverse(target.len()));
     }
 
-    /// Whether a callsite with this target and level is on.
+    /// Returns whether a callsite with this target and level is on.
     pub fn allows(&self, target: &str, level: Level) -> bool {
         let found = self.targets.iter().find(|(prefix, _)| is_below(target, prefix));
         found
@@ -140,7 +140,7 @@ impl Filter {
     }
 }
 
-/// Whether a target is `prefix` or lies below it: `net::quic` lies below `net`, `network` does not.
+/// Returns whether a target is `prefix` or lies below it: `net::quic` lies below `net`, `network` does not.
 ///
 /// ```
 /// use logdrive_drain::is_below;

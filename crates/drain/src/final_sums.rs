@@ -18,7 +18,7 @@ pub(crate) fn lost_by(sink: &SinkStats) -> u64 {
         .fold(0, |sum, (_, count)| sum.saturating_add(*count))
 }
 
-/// Whether anything was dropped that was meant to be written.
+/// Returns whether anything was dropped that was meant to be written.
 pub(crate) fn has_losses(stats: &Stats) -> bool {
     stats.dropped_calls() > 0 || stats.sinks.iter().any(|sink| lost_by(sink) > 0)
 }

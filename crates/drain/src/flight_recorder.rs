@@ -30,7 +30,7 @@ pub struct RecorderOptions {
     pub trigger_level: Option<Level>,
     /// So does a record of one of these callsites.
     pub trigger_callsites: Vec<Selector>,
-    /// Whether recovery writes what a killed process kept. Default: yes.
+    /// Has recovery write what a killed process kept. Default: yes.
     pub on_crash: bool,
     /// Only what is not older than this is written, and the rest forgotten; `None` for all.
     pub before: Option<Duration>,
@@ -232,7 +232,7 @@ impl FlightRecorder {
         self.options.rule_for(id, callsite)
     }
 
-    /// Whether something has to be done soon.
+    /// Returns whether something has to be done soon.
     pub(crate) fn is_busy(&self) -> bool {
         self.pending.is_some() || self.dump.is_some()
     }

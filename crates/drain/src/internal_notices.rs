@@ -129,7 +129,8 @@ impl Notice {
         }
     }
 
-    /// Whether it may lie in the room that is reserved for such lines. The frame of a dump says what is missing of it.
+    /// Returns whether it may lie in the room that is reserved for such lines. The frame of a dump says what is missing
+    /// of it.
     pub(crate) fn is_urgent(&self) -> bool {
         self.level.is_none_or(Level::is_urgent)
     }

@@ -12,7 +12,7 @@ pub struct SessionNumbers {
     pub app: String,
     /// Its process.
     pub pid: u32,
-    /// Whether the process lives; a dead one waits to be recovered.
+    /// Set if the process lives; a dead one waits to be recovered.
     pub is_alive: bool,
     /// The numbers.
     pub stats: Stats,

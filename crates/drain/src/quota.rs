@@ -23,7 +23,7 @@ use crate::sink::drop_reason::SinkDrop;
 pub struct Quota {
     /// Owner of the quota, as the log names it. Processes whose quotas have the same owner share it.
     pub owner: String,
-    /// Whether it is that of one process alone, whatever its name.
+    /// Set if it is that of one process alone, whatever its name.
     pub is_per_process: bool,
     /// Records in one second that go to any sink; `None` for no limit.
     pub records_per_second: Option<u64>,
@@ -119,7 +119,7 @@ pub(crate) struct Quotas {
     slots: Vec<Option<QuotaUsage>>,
     second_ends_ns: u64,
     day: u64,
-    /// Whether bytes were spent that are not stored yet.
+    /// Set if bytes were spent that are not stored yet.
     is_unsaved: bool,
 }
 
@@ -248,7 +248,7 @@ impl Quotas {
         None
     }
 
-    /// Whether no more bytes may be written today; then a record is counted.
+    /// Returns whether no more bytes may be written today; then a record is counted.
     pub(crate) fn refuse_bytes(&mut self, slots: &[usize]) -> bool {
         for slot in slots {
             if let Some(Some(slot)) = self.slots.get_mut(*slot)

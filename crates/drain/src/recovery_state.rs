@@ -131,12 +131,12 @@ impl RecoveryState {
         self.lock().stands_for()
     }
 
-    /// Whether the session after this one is left to another start.
+    /// Returns whether the session after this one is left to another start.
     pub(crate) fn is_stopping(&self) -> bool {
         self.lock().is_stopping
     }
 
-    /// Whether no more sessions will be recovered.
+    /// Returns whether no more sessions will be recovered.
     #[cfg(test)]
     pub(crate) fn is_done(&self) -> bool {
         self.lock().is_done
@@ -187,7 +187,7 @@ impl RecoveryState {
         true
     }
 
-    /// Whether a recovery works on a file.
+    /// Returns whether a recovery works on a file.
     pub(crate) fn holds(&self, path: &Path) -> bool {
         self.lock().holds(path)
     }

@@ -6,7 +6,7 @@ use logdrive_store::{Encoder, RowCallsite, RowProcess, RowThread, RowWriter};
 use logdrive_wire::Callsite;
 use std::sync::Arc;
 
-/// Whether segments can be written in this build.
+/// Set if segments can be written in this build.
 pub(crate) const IS_BUILT_IN: bool = true;
 
 /// A callsite as rows name it.

@@ -29,7 +29,7 @@ pub(crate) fn describe_place(_session: &Path) -> Option<String> {
     None
 }
 
-/// Whether a file system has no disk. What cannot be asked is taken for memory, so that nothing false is said.
+/// Returns whether a file system has no disk. What cannot be asked is taken for memory, so that nothing false is said.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_memory(path: &Path) -> bool {
     // tmpfs, ramfs and hugetlbfs, as `statfs(2)` numbers them.
@@ -42,7 +42,8 @@ fn is_memory(path: &Path) -> bool {
     })
 }
 
-/// Whether a session lies in a `/dev/shm` that a container has for itself, as Docker, Podman and Kubernetes make it.
+/// Returns whether a session lies in a `/dev/shm` that a container has for itself, as Docker, Podman and Kubernetes
+/// make it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_in_container(session: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -62,7 +63,7 @@ fn is_in_container(session: &Path) -> bool {
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SHM: &str = "/dev/shm";
 
-/// Whether the processes of a namespace other than that of the host are numbered together.
+/// Returns whether the processes of a namespace other than that of the host are numbered together.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_own_process_numbers() -> bool {
     // The kernel gives the first namespace this number on every machine.
@@ -70,9 +71,9 @@ fn has_own_process_numbers() -> bool {
     std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name != Path::new(FIRST))
 }
 
-/// Whether the mounts of a process (`/proc/self/mountinfo`) have a `/dev/shm` on this device that was made for a container:
-/// a whole file system in memory, with the name that the makers of containers give it. One that is part of the host's, or a
-/// volume, has another root or another name.
+/// Returns whether the mounts of a process (`/proc/self/mountinfo`) have a `/dev/shm` on this device that was made for
+/// a container: a whole file system in memory, with the name that the makers of containers give it. One that is part of
+/// the host's, or a volume, has another root or another name.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_own_shm(mounts: &str, device: (u32, u32)) -> bool {
     let device = format!("{}:{}", device.0, device.1);

@@ -36,7 +36,7 @@ impl ShipOptions {
         all.collect::<Vec<String>>().join(", ")
     }
 
-    /// Whether what no collector takes can go to disk.
+    /// Returns whether what no collector takes can go to disk.
     pub(crate) fn has_spool(&self) -> bool {
         self.spool.is_some()
     }
@@ -47,7 +47,7 @@ impl ShipOptions {
         Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
     }
 
-    /// Whether any collector says hello within this time.
+    /// Returns whether any collector says hello within this time.
     pub(crate) fn answers(&self, timeout: Duration) -> bool {
         let end = Instant::now() + timeout;
         self.to.iter().any(|member| {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Options of a sidecar.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SidecarOptions {
-    /// Whether the process reads the coarse clock, which is renewed at every pass then.
+    /// Set if the process reads the coarse clock, which is renewed at every pass then.
     pub coarse_clock: bool,
     /// Holds records back when the log is too slow, instead of dropping and counting them.
     pub overflow: Overflow,
@@ -77,7 +77,7 @@ impl Sidecar {
         })
     }
 
-    /// Whether the process lives.
+    /// Returns whether the process lives.
     pub fn is_alive(&self) -> bool {
         self.adopted.session.is_alive()
     }
@@ -124,7 +124,7 @@ impl Sidecar {
         }
     }
 
-    /// Whether anything in the session of a dead process cannot be read, when all else is drained.
+    /// Returns whether anything in the session of a dead process cannot be read, when all else is drained.
     fn is_damaged(&self) -> bool {
         self.drain.flush() && (self.adopted.has_unread() || !self.adopted.session.rings().1.is_empty())
     }

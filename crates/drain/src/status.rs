@@ -36,7 +36,7 @@ struct State {
 struct SinkStatus {
     /// The highest flush ticket before which everything is with the kernel.
     flushed: u64,
-    /// Whether its I/O thread has ended.
+    /// Set if its I/O thread has ended.
     is_closed: bool,
     /// Number of buffers written and tickets passed.
     moved: u64,
@@ -133,7 +133,7 @@ impl BackendStatus {
         });
     }
 
-    /// Whether the I/O thread of a sink has ended.
+    /// Returns whether the I/O thread of a sink has ended.
     pub(crate) fn is_closed(&self, sink: usize) -> bool {
         self.lock().sinks.get(sink).is_none_or(|sink| sink.is_closed)
     }

@@ -141,7 +141,7 @@ fn open_dir(at: impl std::os::fd::AsFd, name: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
-/// Whether a directory is root's, and nobody else may make files in it.
+/// Returns whether a directory is root's, and nobody else may make files in it.
 fn is_of_root(dir: &OwnedFd) -> Result<bool, Errno> {
     let found = rustix::fs::fstat(dir)?;
     Ok(found.st_uid == 0 && found.st_mode & 0o022 == 0)

@@ -41,7 +41,7 @@ pub(crate) trait Engine: std::fmt::Debug + Send + Sync {
     /// Drains what is committed and ends, with a last line; at the latest at the given moment.
     fn stop(&self, until: Option<Instant>, end: Option<(Level, &str)>) -> Stopped;
 
-    /// Whether what is committed has to be drained by this process, or an agent does that when it has died.
+    /// Returns whether this process has to drain what is committed; otherwise an agent does that when it has died.
     fn is_own(&self) -> bool;
 
     /// As [`Engine::stop`], where the process is about to die of a crash.

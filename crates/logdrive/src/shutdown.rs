@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The logger that is to end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shutdown {
-    /// Whether it runs, and was not inherited from the parent of a `fork`. Takes no lock.
+    /// Set if it runs, and was not inherited from the parent of a `fork`. Takes no lock.
     pub(crate) is_running: fn() -> bool,
     /// Ends it, at the latest at that moment.
     pub(crate) stop: fn(Instant, Ending),

@@ -14,7 +14,7 @@ const USER: u32 = 65534;
 /// Lines before and behind the change of the user, more than fit into one log file.
 const LINES: usize = 2_000;
 
-/// Whether this process may change users; says so where it may not.
+/// Returns whether this process may change users; says so where it may not.
 #[allow(clippy::print_stdout, reason = "a test talks to whoever runs it")]
 fn may_change_users() -> bool {
     let is_root = rustix::process::geteuid().is_root();

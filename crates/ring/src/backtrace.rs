@@ -141,7 +141,7 @@ pub(crate) unsafe fn is_at_end_of_stack(info: *const libc::siginfo_t, context: *
     address.abs_diff(stack) < NEAR
 }
 
-/// Whether the stack that the handler runs on has room for what follows.
+/// Returns whether the stack that the handler runs on has room for what follows.
 fn has_room() -> bool {
     // SAFETY: `stack_t` is plain numbers, for which zero is valid, and the call fills it in.
     let stack = unsafe {
@@ -169,7 +169,7 @@ mod unwind {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
 
-    /// Whether the unwinder finds its tables without a lock.
+    /// Set if the unwinder finds its tables without a lock.
     static IS_SAFE: AtomicBool = AtomicBool::new(false);
 
     unsafe extern "C" {

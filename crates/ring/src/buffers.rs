@@ -478,7 +478,7 @@ impl Buffers {
         self.words.header().end_epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// Whether the line of the process's end is the last that counts: nothing was taken since.
+    /// Returns whether the line of the process's end is the last that counts: nothing was taken since.
     pub fn has_end(&self) -> bool {
         let epoch = self.epoch();
         epoch != 0 && self.words.header().end_epoch.load(Ordering::Relaxed) == epoch

@@ -545,13 +545,13 @@ pub fn remove_left_overs(run_dir: &Path, app: &str) {
     }
 }
 
-/// Whether a name is this beginning and numbers.
+/// Returns whether a name is this beginning and numbers.
 fn is_numbered(name: &std::ffi::OsStr, begin: &str) -> bool {
     let rest = name.to_str().and_then(|name| name.strip_prefix(begin));
     rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
 }
 
-/// Whether nothing of a session is left for a recovery: another one has finished it, and removed its file last.
+/// Returns whether nothing of a session is left for a recovery: another one has finished it, and removed its file last.
 pub fn is_gone(session: &Path) -> bool {
     let found = fs::symlink_metadata(session.join("session"));
     found.is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
@@ -571,7 +571,7 @@ fn holder_of(path: &Path) -> Option<Option<u32>> {
 /// End of the name of a session that is set aside, because something in it cannot be read.
 const SET_ASIDE: &str = ".damaged";
 
-/// Whether the session in a directory is set aside: what is whole of it is in the log.
+/// Returns whether the session in a directory is set aside: what is whole of it is in the log.
 pub fn is_set_aside(session: &Path) -> bool {
     session
         .file_name()

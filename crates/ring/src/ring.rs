@@ -415,7 +415,7 @@ impl Ring {
         self.overloaded.store(u32::from(on), Ordering::Relaxed);
     }
 
-    /// Whether, and since when, it may be replaced by a larger ring.
+    /// State of its replacement by a larger ring.
     pub(crate) fn growth(&self) -> &Growth {
         &self.growth
     }

@@ -22,7 +22,7 @@ pub struct User {
 }
 
 impl User {
-    /// Whether the calling thread makes files as another user.
+    /// Returns whether the calling thread makes files as another user.
     pub fn is_other(self) -> bool {
         self.uid != user_id()
     }

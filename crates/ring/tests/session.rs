@@ -289,7 +289,7 @@ fn a_session_of_a_living_process_cannot_be_adopted_by_its_list() {
     std::fs::remove_dir(dir).unwrap();
 }
 
-/// Whether the kernel's list of record locks has one of this process on the session's file.
+/// Returns whether the kernel's list of record locks has one of this process on the session's file.
 #[cfg(target_os = "linux")]
 fn is_locked(session: &std::path::Path) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -6,7 +6,7 @@ use crate::limits;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether payloads are covered by the frames' checksum. Headers always are.
+/// Coverage of payloads by the frames' checksum. Headers always have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checksum {
     /// Covered where bytes leave the machine without TLS or QUIC, which check them better.
@@ -119,7 +119,7 @@ pub struct Options {
     pub tls: TlsFiles,
     /// Bytes of a datagram, for `udp://`. Default: 1,432, which pass every usual network.
     pub datagram_bytes: usize,
-    /// Whether the kernel may cut and join datagrams in bulk (GSO, GRO). Default: yes.
+    /// Lets the kernel cut and join datagrams in bulk (GSO, GRO). Default: yes.
     pub offload: bool,
     /// Bytes of a ring of `shm://`; a power of two from 64 KiB. Default: 1 MiB.
     pub ring_bytes: usize,

@@ -114,7 +114,7 @@ fn of_file(file: &Source, is_test: bool) -> Figures {
     ])
 }
 
-/// Whether a doc comment that opens with `word` asks instead of telling.
+/// Returns whether a doc comment that opens with `word` asks instead of telling.
 pub(crate) fn asks(word: &str) -> bool {
     ASKING.contains(&word)
 }

@@ -34,7 +34,7 @@ impl Token<'_> {
         self.text == text && matches!(self.kind, Kind::Name | Kind::Mark)
     }
 
-    /// Whether it is a comment of either kind.
+    /// Returns whether it is a comment of either kind.
     pub(crate) fn is_comment(&self) -> bool {
         matches!(self.kind, Kind::Comment | Kind::Doc)
     }

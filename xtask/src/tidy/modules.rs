@@ -51,7 +51,7 @@ pub(crate) struct Link {
     pub(crate) name: String,
 }
 
-/// Whether a file is the root of a library, a program, a test or an example.
+/// Returns whether a file is the root of a library, a program, a test or an example.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let [.., folder, name] = parts.as_slice() else {
@@ -66,7 +66,7 @@ fn is_root(path: &str) -> bool {
         || *name == "build.rs" && !in_folder("src")
 }
 
-/// Whether a root file is a program of the tests.
+/// Returns whether a root file is a program of the tests.
 fn is_test_root(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/")
 }
@@ -283,7 +283,7 @@ impl Crates {
         Some(import.path.iter().chain(rest).cloned().collect())
     }
 
-    /// Whether module `at` lies below module `top`.
+    /// Returns whether module `at` lies below module `top`.
     fn is_below(&self, at: usize, top: usize) -> bool {
         self.modules[at]
             .parent

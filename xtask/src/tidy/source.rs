@@ -93,7 +93,7 @@ impl Source {
         &self.allowances
     }
 
-    /// Whether a comment allows `rule` at `line`; marks that comment as needed.
+    /// Returns whether a comment allows `rule` at `line`; marks that comment as needed.
     pub(crate) fn allows(&self, rule: &str, line: u32) -> bool {
         let mut found = false;
         for allowance in &self.allowances {
@@ -162,7 +162,7 @@ pub(crate) fn functions<'a>(code: &'a [Token<'a>]) -> Vec<Function<'a>> {
     found
 }
 
-/// Whether the attributes in front of the `fn` at `at` make it a test. Walks back over modifiers and
+/// Returns whether the attributes in front of the `fn` at `at` make it a test. Walks back over modifiers and
 /// attributes to the end of the item before.
 fn is_test(code: &[Token<'_>], at: usize) -> bool {
     let ends_item = |token: &Token<'_>| token.is(";") || token.is("}") || token.is("{");
@@ -186,7 +186,7 @@ pub(crate) fn test_lines(code: &[Token<'_>]) -> Vec<RangeInclusive<u32>> {
     ranges
 }
 
-/// Whether `line` lies in one of the ranges.
+/// Returns whether `line` lies in one of the ranges.
 pub(crate) fn is_in(ranges: &[RangeInclusive<u32>], line: u32) -> bool {
     ranges.iter().any(|range| range.contains(&line))
 }
@@ -227,7 +227,7 @@ fn item_end(code: &[Token<'_>], from: usize) -> usize {
     at.saturating_sub(1).min(code.len().saturating_sub(1))
 }
 
-/// Whether `#[NAME` stands at `at`, followed by a parenthesis.
+/// Returns whether `#[NAME` stands at `at`, followed by a parenthesis.
 fn is_attribute(code: &[Token<'_>], at: usize, name: &str) -> bool {
     let Some([hash, bracket, word, parenthesis]) = code.get(at..at + 4) else {
         return false;
@@ -235,7 +235,7 @@ fn is_attribute(code: &[Token<'_>], at: usize, name: &str) -> bool {
     hash.is("#") && bracket.is("[") && word.is(name) && parenthesis.is("(")
 }
 
-/// Whether a `cfg` predicate asks for `test` or for the model checker, other than inside `not(...)`.
+/// Returns whether a `cfg` predicate asks for `test` or for the model checker, other than inside `not(...)`.
 fn cfg_wants_test(predicate: &[Token<'_>]) -> bool {
     let mut at = 0;
     while at < predicate.len() {

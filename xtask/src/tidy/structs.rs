@@ -19,7 +19,7 @@ pub(crate) const FIELDS: usize = 15;
 pub(crate) const METHODS: usize = 30;
 
 impl Size {
-    /// Whether the type has more fields or methods than one idea needs.
+    /// Returns whether the type has more fields or methods than one idea needs.
     pub(crate) fn is_too_large(&self) -> bool {
         self.fields > FIELDS || self.methods > METHODS
     }
@@ -64,8 +64,8 @@ pub(crate) fn sizes(files: &[Source], crates: &Crates) -> Sizes {
     sizes
 }
 
-/// Whether the attributes of the struct at the end of `before` make it a row of data: a layout of bytes, or one that a
-/// derive reads or writes field by field. Such a struct has as many fields as its format.
+/// Returns whether the attributes of the struct at the end of `before` make it a row of data: a layout of bytes, or one
+/// that a derive reads or writes field by field. Such a struct has as many fields as its format.
 fn is_row(before: &[Token<'_>]) -> bool {
     const ROWS: [&str; 6] = ["repr", "Serialize", "Deserialize", "Args", "Parser", "Options"];
     let ends_item = |token: &&Token<'_>| token.is(";") || token.is("}") || token.is("{");

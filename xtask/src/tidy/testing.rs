@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 /// Parts of names whose call can fail a test.
 const JUDGES: &str = "assert expect unwrap panic unreachable check verify";
 
-/// Whether the whole file is test code: it lies under `tests/`, or only tests compile it.
+/// Returns whether the whole file is test code: it lies under `tests/`, or only tests compile it.
 pub(super) fn is_test_file(tree: &Tree, file: &Source) -> bool {
     lies_under_tests(&file.path) || tree.test_files.contains(&file.path)
 }
 
-/// Whether a folder `tests` stands in the path.
+/// Returns whether a folder `tests` stands in the path.
 pub(super) fn lies_under_tests(path: &str) -> bool {
     path.starts_with("tests/") || path.contains("/tests/")
 }

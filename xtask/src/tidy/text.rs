@@ -56,7 +56,7 @@ pub(super) fn machine(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Whether an absolute path through `folder` stands in the line; `src/home/x` and a URL are none.
+/// Returns whether an absolute path through `folder` stands in the line; `src/home/x` and a URL are none.
 fn holds_path(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();

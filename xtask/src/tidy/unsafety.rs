@@ -31,7 +31,7 @@ fn is_covered(path: &str, listed: &Listed) -> bool {
     lies_under(path, RING) || listed.iter().any(|(_, place)| lies_under(path, place))
 }
 
-/// Whether `path` is that place, or inside of it.
+/// Returns whether `path` is that place, or inside of it.
 fn lies_under(path: &str, place: &str) -> bool {
     let rest = path.strip_prefix(place.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -36,7 +36,7 @@ impl AgentLog {
         }
     }
 
-    /// Whether the log says that a process has ended, once.
+    /// Returns whether the log says that a process has ended, once.
     pub(crate) fn take_end_of(&mut self, pid: u32) -> bool {
         self.ended.remove(&pid)
     }

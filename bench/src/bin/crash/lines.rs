@@ -32,7 +32,7 @@ pub(crate) struct Lines {
     next: BTreeMap<(u64, u64), u64>,
     /// Lines that were checked so far.
     pub(crate) checked: u64,
-    /// Whether numbers may be missing, because the log tells of drops.
+    /// Set if numbers may be missing, because the log tells of drops.
     has_drops: bool,
     told: ToldDrops,
 }

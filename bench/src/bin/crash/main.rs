@@ -385,8 +385,8 @@ fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
     Ok(lines)
 }
 
-/// Whether a compressed file beside this one has the same bytes: its compression was killed before it removed this one, which
-/// the next start does.
+/// Returns whether a compressed file beside this one has the same bytes: its compression was killed before it removed
+/// this one, which the next start does.
 fn has_twin(path: &Path, bytes: &[u8]) -> Result<bool, Error> {
     let twin = PathBuf::from(format!("{}.zst", path.display()));
     Ok(twin.exists() && zstd::decode_all(&std::fs::read(&twin)?[..])? == bytes)

@@ -17,7 +17,7 @@ pub(crate) fn checksum(program: u64, thread: u64, number: u64) -> u64 {
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Whether a call is a warning, where one of so many is.
+/// Returns whether a call is a warning, where one of so many is.
 pub(crate) fn is_urgent(warn_every: Option<u64>, number: u64) -> bool {
     warn_every.is_some_and(|every| number % every == every - 1)
 }

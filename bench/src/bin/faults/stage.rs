@@ -38,7 +38,7 @@ pub(crate) struct Programs {
     pub(crate) go: PathBuf,
     /// The command `logdrive`, which programs in Go drain with.
     pub(crate) logdrive: PathBuf,
-    /// Whether a row fails where its program is missing.
+    /// Set if a row fails where its program is missing.
     pub(crate) required: bool,
 }
 
@@ -290,7 +290,7 @@ impl Stage {
         self.running.iter_mut().for_each(|program| tell(program, "go"));
     }
 
-    /// Whether every program's `sync()` at the half answered true.
+    /// Returns whether every program's `sync()` at the half answered true.
     pub(crate) fn is_synced(&self) -> bool {
         self.said.is_synced
     }

@@ -22,7 +22,7 @@ pub(crate) struct Seen {
     pub(crate) stall_ns: u64,
     /// The most memory of all programs together (PSS), with that of their own children.
     pub(crate) peak_kib: u64,
-    /// Whether programs had to be killed because the row did not end.
+    /// Set if programs had to be killed because the row did not end.
     pub(crate) hung: bool,
 }
 

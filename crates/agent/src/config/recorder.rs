@@ -103,7 +103,7 @@ impl Recorder {
         }
     }
 
-    /// Whether it keeps records of a process with this target.
+    /// Returns whether it keeps records of a process with this target.
     pub fn matches(&self, process: &Process<'_>, target: &str) -> bool {
         let in_module = self
             .module
@@ -112,7 +112,7 @@ impl Recorder {
         in_module && self.processes.matches(process)
     }
 
-    /// Whether a record of a callsite has what is kept written. The answer holds for all its records.
+    /// Returns whether a record of a callsite has what is kept written. The answer holds for all its records.
     pub fn is_triggered_by(&self, id: u32, callsite: &Callsite) -> bool {
         self.on_level.is_some_and(|from| callsite.level >= from)
             || self
@@ -121,7 +121,8 @@ impl Recorder {
                 .any(|selector| selects(selector, id, callsite))
     }
 
-    /// Whether all that `other` matches is matched here too, as far as can be seen. See [`ProcessSelector::covers`].
+    /// Returns whether all that `other` matches is matched here too, as far as can be seen. See
+    /// [`ProcessSelector::covers`].
     pub fn covers(&self, other: &Recorder) -> bool {
         module_covers(self.module.as_deref(), other.module.as_deref())
             && self.processes.covers(&other.processes)

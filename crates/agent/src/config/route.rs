@@ -74,7 +74,7 @@ impl Route {
         }
     }
 
-    /// Whether a record matches.
+    /// Returns whether a record matches.
     pub fn matches(&self, process: &Process<'_>, target: &str, level: Level) -> bool {
         let in_module = self
             .module
@@ -83,12 +83,13 @@ impl Route {
         level >= self.level && in_module && self.processes.matches(process)
     }
 
-    /// Whether it matches every record.
+    /// Returns whether it matches every record.
     pub fn takes_all(&self) -> bool {
         self.covers(&Self::to_all(&[]))
     }
 
-    /// Whether every record that `other` matches is matched here too, as far as can be seen. See [`ProcessSelector::covers`].
+    /// Returns whether every record that `other` matches is matched here too, as far as can be seen. See
+    /// [`ProcessSelector::covers`].
     pub fn covers(&self, other: &Route) -> bool {
         self.level <= other.level
             && module_covers(self.module.as_deref(), other.module.as_deref())
@@ -96,7 +97,7 @@ impl Route {
     }
 }
 
-/// Whether a module has in it all that another one has.
+/// Returns whether a module has in it all that another one has.
 pub(super) fn module_covers(own: Option<&str>, other: Option<&str>) -> bool {
     match (own, other) {
         (None, _) => true,

@@ -69,7 +69,7 @@ impl AppPattern {
         &self.0
     }
 
-    /// Whether a name matches.
+    /// Returns whether a name matches.
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
         let (mut at, mut name_at) = (0, 0);
@@ -183,14 +183,14 @@ impl ProcessSelector {
         }
     }
 
-    /// Whether a process is meant.
+    /// Returns whether a process is meant.
     pub fn matches(&self, process: &Process<'_>) -> bool {
         let is_user = self.user.as_ref().is_none_or(|user| user.id == process.uid);
         is_user && self.app.matches(process.app)
     }
 
-    /// Whether every process that `other` means is meant here too, as far as can be seen: `*` covers all patterns, any
-    /// other pattern itself only.
+    /// Returns whether every process that `other` means is meant here too, as far as can be seen: `*` covers all
+    /// patterns, any other pattern itself only.
     pub fn covers(&self, other: &ProcessSelector) -> bool {
         let user = match (&self.user, &other.user) {
             (None, _) => true,

@@ -87,7 +87,7 @@ impl SinkConfig {
         tuned
     }
 
-    /// Whether there may be several files.
+    /// Returns whether there may be several files.
     pub fn has_placeholders(&self) -> bool {
         let path = match &self.options.target {
             Target::File(file) => file.path.to_string_lossy(),

@@ -59,7 +59,7 @@ impl LogInput {
         }
     }
 
-    /// Whether more may come although nothing came.
+    /// Returns whether more may come although nothing came.
     pub(crate) fn goes_on(&self) -> bool {
         match self {
             Self::Stdin(stdin) => !stdin.has_ended,

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.
 pub trait SendControl {
-    /// Whether the sender is to stop; waits at most `timeout` for that.
+    /// Returns whether the sender is to stop; waits at most `timeout` for that.
     fn stops(&mut self, timeout: Duration) -> bool;
 
     /// Sees the progress, some ten times a second.

@@ -49,7 +49,7 @@ struct Sampled {
 }
 
 impl ControlMaintenance {
-    /// Whether it is time for [`ControlMaintenance::tick`].
+    /// Returns whether it is time for [`ControlMaintenance::tick`].
     pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.ticked_at_ns) >= CONTROL_TICK_NS
     }

@@ -11,7 +11,7 @@ pub(super) struct Clock {
     /// None for the session of a dead process, which keeps its last calibration.
     calibrator: Option<Calibrator>,
     pub(super) calibration: Calibration,
-    /// Whether producers read the coarse clock, which every pass renews then.
+    /// Set if producers read the coarse clock, which every pass renews then.
     pub(super) is_coarse: bool,
     /// Ticks of the newest record that was ever taken.
     pub(super) newest_ticks: u64,

@@ -92,7 +92,7 @@ impl Collector {
         self.inputs_mut().filter_map(|input| input.recorder.as_mut())
     }
 
-    /// Whether producers may still write.
+    /// Returns whether producers may still write.
     pub(super) fn is_live(&self) -> bool {
         self.inputs().all(|input| input.session.is_live())
     }
@@ -198,7 +198,7 @@ impl Collector {
         std::mem::take(&mut self.damages)
     }
 
-    /// Whether anything was taken that no epoch covers.
+    /// Returns whether anything was taken that no epoch covers.
     pub(super) fn has_uncommitted(&self) -> bool {
         let mut recorders = self.inputs().filter_map(|input| input.recorder.as_ref());
         self.readers.iter().any(RingReader::has_taken)
@@ -264,7 +264,7 @@ impl Collector {
         })
     }
 
-    /// Whether any dump goes on or is to begin.
+    /// Returns whether any dump goes on or is to begin.
     pub(super) fn is_dumping(&self) -> bool {
         let mut recorders = self.inputs().filter_map(|input| input.recorder.as_ref());
         recorders.any(FlightRecorder::is_busy)
@@ -309,7 +309,7 @@ impl Collector {
         self.readers.iter_mut().filter(own).for_each(RingReader::finish);
     }
 
-    /// Whether a session has records to take, or a dump goes on.
+    /// Returns whether a session has records to take, or a dump goes on.
     pub(super) fn has_more(&self, number: usize) -> bool {
         let is_left = |reader: &RingReader| reader.input == number && reader.has_more();
         self.readers.iter().any(is_left) || self.recorder(number).is_some_and(FlightRecorder::is_busy)

@@ -29,9 +29,9 @@ pub(super) struct Selection {
 /// Result of a record that was laid out for its sinks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Accepted {
-    /// Whether any sink got a line.
+    /// Set if any sink got a line.
     pub(super) is_written: bool,
-    /// Whether any sink left it out for want of room.
+    /// Set if any sink left it out for want of room.
     pub(super) is_left_out: bool,
     /// Bytes of all lines.
     pub(super) bytes: usize,
@@ -53,7 +53,7 @@ pub(super) struct Emitter {
     sequence: u64,
     /// Start of this pass, and of the one before: what is taken was committed after that, but for what is put in order.
     passes: (Instant, Instant),
-    /// Whether the recovery of a dead session has been given up.
+    /// Set if the recovery of a dead session has been given up.
     pub(super) has_failed: bool,
     stop: Arc<AtomicBool>,
     status: Arc<BackendStatus>,

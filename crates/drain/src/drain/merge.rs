@@ -78,7 +78,7 @@ enum Taker<'a> {
 struct Taken {
     /// Those that count.
     counted: u64,
-    /// Whether there were any.
+    /// Set if there were any.
     is_any: bool,
     /// Number of the session of the last one.
     input: usize,

@@ -28,7 +28,7 @@ pub(crate) struct DrainParts {
     pub(crate) status: Arc<BackendStatus>,
     pub(crate) counts: Arc<DrainCounts>,
     pub(crate) stop: Arc<AtomicBool>,
-    /// Whether producers read the coarse clock.
+    /// Set if producers read the coarse clock.
     pub(crate) coarse: bool,
 }
 

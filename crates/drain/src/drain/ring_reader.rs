@@ -119,7 +119,7 @@ impl RingReader {
         self.newest_ticks
     }
 
-    /// Whether there is something left to take.
+    /// Returns whether there is something left to take.
     pub(crate) fn has_more(&self) -> bool {
         !self.quarantined && (self.head.time_ticks != NO_RECORD || self.pending_bytes().unwrap_or(0) > 0)
     }
@@ -254,7 +254,7 @@ impl RingReader {
         true
     }
 
-    /// Whether the record at the front is one of this callsite, and not beyond this time.
+    /// Returns whether the record at the front is one of this callsite, and not beyond this time.
     #[inline]
     pub(crate) fn is_before(&self, callsite_id: u32, until_ticks: u64) -> bool {
         self.head.callsite_id == callsite_id && self.head.time_ticks <= until_ticks
@@ -299,18 +299,18 @@ impl RingReader {
         }
     }
 
-    /// Whether so much was taken that its producer is better given room now than at the end of the pass: a quarter of
-    /// the ring.
+    /// Returns whether so much was taken that its producer is better given room now than at the end of the pass: a
+    /// quarter of the ring.
     pub(crate) fn has_enough(&self) -> bool {
         self.taken >= self.ring().capacity_bytes() / 4
     }
 
-    /// Whether its process writes nothing more.
+    /// Returns whether its process writes nothing more.
     pub(crate) fn is_finishing(&self) -> bool {
         self.last.is_some()
     }
 
-    /// Whether records were taken that are not released.
+    /// Returns whether records were taken that are not released.
     pub(crate) fn has_taken(&self) -> bool {
         self.taken > 0
     }

@@ -31,7 +31,7 @@ pub(super) struct SingleSink {
     pub(super) below: Option<Level>,
     /// Route of the records that are meant, as bits; `None` for any.
     pub(super) route: Option<u32>,
-    /// Whether there is no other sink.
+    /// Set if there is no other sink.
     pub(super) is_alone: bool,
 }
 
@@ -84,8 +84,8 @@ impl Routes {
         single.map(Destination::Sink)
     }
 
-    /// Whether all that a ring may give in this pass is within the quotas of its process, so that nothing has to be
-    /// counted record by record.
+    /// Returns whether all that a ring may give in this pass is within the quotas of its process, so that nothing has
+    /// to be counted record by record.
     #[inline]
     fn is_far_from_quota(&self, collect: &Collector, buffer_bytes: u64, index: usize) -> bool {
         let reader = &collect.readers[index];
@@ -211,7 +211,7 @@ fn lowest_sink(sinks: &[SinkBuffer]) -> Option<SingleSink> {
     })
 }
 
-/// Whether a sink takes records of some targets only.
+/// Returns whether a sink takes records of some targets only.
 fn is_selective(sink: &SinkBuffer) -> bool {
     !sink.settings.targets.is_any()
 }
@@ -241,7 +241,7 @@ fn plans(
     sinks.iter().enumerate().map(plan).collect()
 }
 
-/// Whether none of the sinks of a route takes records of this level.
+/// Returns whether none of the sinks of a route takes records of this level.
 fn is_left_out(sinks: &[SinkBuffer], route: u32, level: Level) -> bool {
     let mut sinks = sinks.iter().enumerate();
     sinks.all(|(number, sink)| route >> number & 1 == 0 || level < sink.min_level())

@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     /// Ticks of the last record that may be taken.
     pub(crate) until: u64,
     pub(crate) times: Times,
-    /// Whether any record was taken, counted or not.
+    /// Set if any record was taken, counted or not.
     pub(crate) has_taken: bool,
     /// Records that count.
     pub(crate) counted: u64,

@@ -36,7 +36,7 @@ pub(crate) struct SessionInput {
     pub(crate) recorder_request: Option<RecorderOptions>,
     /// Quotas that its process is under, by number; none for the process's own session.
     pub(crate) quotas: Vec<usize>,
-    /// Whether records were taken since callsite counts were reported.
+    /// Set if records were taken since callsite counts were reported.
     has_unreported_counts: Cell<bool>,
     /// Records of unknown callsites since the last report of drops.
     unknown: u64,

@@ -118,7 +118,7 @@ pub(crate) fn drop_twin(
     Ok(Some(gone.to_owned()))
 }
 
-/// Whether a plain file and a compressed one hold the same bytes; `None` where this build cannot decompress it.
+/// Returns whether a plain file and a compressed one hold the same bytes; `None` where this build cannot decompress it.
 fn holds_same(storage: &dyn Storage, plain: &File, copy: &File, form: Form) -> io::Result<Option<bool>> {
     let reader = |file| {
         io::BufReader::new(Reader {
@@ -140,7 +140,7 @@ fn holds_same(storage: &dyn Storage, plain: &File, copy: &File, form: Form) -> i
     }
 }
 
-/// Whether both hold the same bytes; an end that is missing or damaged makes them different.
+/// Returns whether both hold the same bytes; an end that is missing or damaged makes them different.
 #[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
 fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<bool> {
     let (mut one, mut other) = (vec![0; COPY_BLOCK_BYTES], vec![0; COPY_BLOCK_BYTES]);

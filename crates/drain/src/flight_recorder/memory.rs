@@ -122,7 +122,7 @@ pub(crate) struct RecorderMemory {
     store: Store,
     /// Those that hold records, the oldest first.
     chunks: VecDeque<Chunk>,
-    /// Whether the last one takes more.
+    /// Set if the last one takes more.
     is_open: bool,
     next_number: u64,
     /// Threads of the last chunk, by their numbers.
@@ -435,7 +435,7 @@ impl RecorderMemory {
         (found, oldest_ticks)
     }
 
-    /// Whether records are on their way to the log.
+    /// Returns whether records are on their way to the log.
     pub(crate) fn is_taking(&self) -> bool {
         self.taking.is_some()
     }
@@ -552,7 +552,7 @@ impl RecorderMemory {
         self.changed = true;
     }
 
-    /// Whether there is something to note.
+    /// Returns whether there is something to note.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed
     }

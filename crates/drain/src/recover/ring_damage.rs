@@ -311,7 +311,7 @@ impl RingSearch<'_> {
         }
     }
 
-    /// Whether a record begins at a place, or the ring ends there, and so on behind it, so many times.
+    /// Returns whether a record begins at a place, or the ring ends there, and so on behind it, so many times.
     fn is_record(&self, mut at: usize, records: usize) -> bool {
         for _ in 0..records {
             if at == self.walk.end {

@@ -8,7 +8,7 @@ use logdrive_ring::SinkDrops;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DropAccount {
     drops: SinkDrops,
-    /// Whether it changed since it was stored.
+    /// Set if it changed since it was stored.
     has_changed: bool,
 }
 

@@ -36,14 +36,14 @@ pub(crate) enum Staged {
 pub(crate) struct SinkBuffer {
     index: usize,
     pub(crate) settings: SinkSettings,
-    /// Whether its lines take space on a disk.
+    /// Set if its lines take space on a disk.
     pub(crate) is_file: bool,
     buffers: Arc<Buffers>,
     current: Option<Buffer>,
-    /// Whether the current buffer is the last one, which is kept for urgent lines: warnings and above, and lines that
+    /// Set if the current buffer is the last one, which is kept for urgent lines: warnings and above, and lines that
     /// tell what is missing.
     reserved: bool,
-    /// Whether a line did not fit into the current buffer any more.
+    /// Set if a line did not fit into the current buffer any more.
     is_filled: bool,
     spare: SpareBuffers,
     back: Receiver<Buffer>,
@@ -51,7 +51,7 @@ pub(crate) struct SinkBuffer {
     flush: Flush,
     /// Drops, and those of them that no line tells.
     pub(crate) account: DropAccount,
-    /// Whether the fill changed since the last commit.
+    /// Set if the fill changed since the last commit.
     changed: bool,
     /// Nothing is for it any more: it only keeps its place.
     closed: bool,
@@ -62,7 +62,7 @@ pub(crate) struct SinkBuffer {
 struct Flush {
     /// Time before which nothing of the fill was logged.
     filled_since: Option<Instant>,
-    /// Whether a record's level asks for it.
+    /// Set if a record's level asks for it.
     is_asked: bool,
     /// The fill is due, and stays because the I/O thread is behind.
     is_held_back: bool,
@@ -176,7 +176,7 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether buffers are free beyond those that records of the moment need.
+    /// Returns whether buffers are free beyond those that records of the moment need.
     pub(crate) fn has_slack(&mut self) -> bool {
         if self.settings.overflow == Overflow::Hold {
             return true;
@@ -337,7 +337,7 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether the current buffer has something in it.
+    /// Returns whether the current buffer has something in it.
     pub(crate) fn has_fill(&self) -> bool {
         self.current.as_ref().is_some_and(|buffer| buffer.length() > 0)
     }
@@ -359,7 +359,7 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether the fill, or the number of drops, changed since it was noted.
+    /// Returns whether the fill, or the number of drops, changed since it was noted.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed || self.account.has_changed()
     }
@@ -373,9 +373,9 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it does
-    /// not, the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes on
-    /// growing.
+    /// Returns whether the fill has waited long enough, or a record asked for it, and the I/O thread keeps up. Where it
+    /// does not, the fill would only wait behind others, and nearly empty buffers would be all there are: then it goes
+    /// on growing.
     pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
         let is_due = |since: Instant| now.saturating_duration_since(since) >= self.settings.flush_every;
         let is_wanted =
@@ -384,8 +384,8 @@ impl SinkBuffer {
         is_wanted && !self.flush.is_held_back
     }
 
-    /// Whether half of the buffers are on their way; for a flush that a record asked for, all but the current one and
-    /// one more, which takes what comes behind it.
+    /// Returns whether half of the buffers are on their way; for a flush that a record asked for, all but the current
+    /// one and one more, which takes what comes behind it.
     fn is_behind(&mut self) -> bool {
         self.spare.take_back(self.back.try_iter());
         let idle = self.spare.len() + usize::from(self.current.is_some());
@@ -459,7 +459,8 @@ impl SinkBuffer {
         }
     }
 
-    /// Whether there is no room for a line, and nothing that a commit could change about it: its record is dropped.
+    /// Returns whether there is no room for a line, and nothing that a commit could change about it: its record is
+    /// dropped.
     pub(crate) fn is_full(&mut self, is_urgent: bool) -> bool {
         if self.settings.overflow == Overflow::Hold {
             return false;

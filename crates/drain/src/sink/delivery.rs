@@ -34,7 +34,7 @@ pub(crate) trait Delivery: Send + fmt::Debug {
     /// Returns the time until [`Delivery::done`] is to be asked again; `None` when nothing waits.
     fn look_in(&self) -> Option<Duration>;
 
-    /// Whether nothing waits.
+    /// Returns whether nothing waits.
     fn is_settled(&self) -> bool;
 
     /// Ends. What waits still stays marked in shared memory.

@@ -20,12 +20,12 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Whether there is any selection.
+    /// Returns whether there is any selection.
     pub fn is_any(&self) -> bool {
         self.only.is_empty() && self.except.is_empty()
     }
 
-    /// Whether records of this target are taken.
+    /// Returns whether records of this target are taken.
     pub fn takes(&self, target: &str) -> bool {
         let is_in = |list: &[String]| list.iter().any(|name| is_below(target, name));
         (self.only.is_empty() || is_in(&self.only)) && !is_in(&self.except)

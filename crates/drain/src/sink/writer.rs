@@ -158,7 +158,7 @@ pub(crate) struct Writer {
     pub(crate) unsynced_since: Option<Instant>,
     /// Makes blocks of buffers, for a file of segments.
     pub(crate) blocks: Option<Box<BlockEncoder>>,
-    /// Whether a buffer was left for a recovery: then all that follow are, so that their order stays.
+    /// Set if a buffer was left for a recovery: then all that follow are, so that their order stays.
     pub(crate) has_left: bool,
 }
 

@@ -198,7 +198,7 @@ fn payload(random: &mut Random, site: &Callsite) -> Payload {
     payload.raw(&vec![0; padding])
 }
 
-/// Whether the values of the callsite can be read at all: spans inside of a static record are bytes to us.
+/// Returns whether the values of the callsite can be read at all: spans inside of a static record are bytes to us.
 fn styles() -> Vec<LayoutOptions> {
     let mut styles: Vec<LayoutOptions> = [Style::Text, Style::Glog, Style::Json, Style::Slog, Style::Logfmt]
         .map(Into::into)

@@ -23,7 +23,7 @@ pub(crate) struct SessionName {
     pub(crate) pid: u32,
     /// Time at which the directory was made; 0 where that is not name.
     pub(crate) start_unix_ns: u64,
-    /// Whether the machine was not started since, so that its clock goes on.
+    /// Set if the machine was not started since, so that its clock goes on.
     pub(crate) is_of_this_boot: bool,
 }
 

@@ -24,13 +24,13 @@ const LOCAL_CONGESTION: &str = "cubic";
 #[derive(Debug)]
 pub(crate) struct SocketLink {
     socket: OwnFile,
-    /// Whether the program may have closed the descriptor, and use its number for a file of its own.
+    /// Set if the program may have closed the descriptor, and use its number for a file of its own.
     is_guarded: bool,
     is_local: bool,
     uid: Option<u32>,
     receive_timeout: Option<Duration>,
     send_timeout: Option<Duration>,
-    /// Whether the kernel can put several sends into one packet.
+    /// Set if the kernel can put several sends into one packet.
     is_tcp: bool,
     /// The next send may wait for others.
     cork_next: bool,

@@ -14,7 +14,7 @@ pub struct Peer {
     pub address: String,
     /// The user, where the kernel vouches for it.
     pub uid: Option<u32>,
-    /// Whether it has shown a certificate of our authority.
+    /// Set if it has shown a certificate of our authority.
     pub is_certified: bool,
     /// Hello of the peer; `None` before it has come.
     pub hello: Option<Hello>,

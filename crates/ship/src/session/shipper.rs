@@ -12,7 +12,7 @@ pub struct RecordBatch {
     pub first: u64,
     /// Number of records.
     pub count: u32,
-    /// Whether the payload is compressed with zstd.
+    /// Set if the payload is compressed with zstd.
     pub compressed: bool,
     /// Lines of the records.
     pub payload: Vec<u8>,
@@ -50,7 +50,7 @@ pub struct Outgoing<'a> {
     pub header: [u8; HEADER_BYTES],
     /// Payload behind the header.
     pub payload: &'a [u8],
-    /// Whether nothing else is under way.
+    /// Set if nothing else is under way.
     pub is_first: bool,
 }
 

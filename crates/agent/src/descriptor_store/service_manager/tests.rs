@@ -71,7 +71,7 @@ fn sessions() -> impl Fn(u64) -> HostedSession {
     }
 }
 
-/// Whether a program can be started with these names in its environment.
+/// Returns whether a program can be started with these names in its environment.
 fn can_be_started(names: impl Iterator<Item = String>) -> bool {
     let names: Vec<String> = names.collect();
     let mut command = std::process::Command::new("true");

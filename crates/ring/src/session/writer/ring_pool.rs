@@ -57,7 +57,7 @@ struct Room {
     none_in_directory_until_ns: AtomicU64,
     /// Until then no ring is made at all.
     none_until_ns: AtomicU64,
-    /// Whether a ring lies in memory of the process alone, and nobody was told.
+    /// Set if a ring lies in memory of the process alone, and nobody was told.
     is_untold: AtomicBool,
     is_told: AtomicBool,
 }
