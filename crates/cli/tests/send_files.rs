@@ -169,3 +169,34 @@ fn directories_and_patterns_are_sent_and_what_cannot_be_read_is_counted() {
         "{none:?}"
     );
 }
+
+/// The state of a sender that was copied with its machine made the second one take its own lines for acknowledged.
+#[test]
+fn a_sender_with_a_copied_state_takes_a_session_of_its_own() {
+    let world = World::new();
+    let (_collector, address) = world.collect(&world.address(), &[]);
+    let (log, state, copy) = (
+        world.path("app.log"),
+        world.path("state-1"),
+        world.path("state-2"),
+    );
+    let name = log.to_str().expect("text").to_owned();
+    let send = |name: &str, state: &Path| {
+        let output = world
+            .send(name, &address, &["--state", state.to_str().expect("text")])
+            .output()
+            .expect("it ran");
+        assert!(output.status.success(), "{output:?}");
+    };
+    write_lines(&log, 0, 100);
+    send(&name, &state);
+    fs::copy(&state, &copy).expect("copied");
+    let original = fs::read(&log).expect("read");
+    write_lines(&log, 100, 400);
+    send(&name, &state);
+    // The other machine has the log as it was, and goes on with lines of its own.
+    fs::write(&log, original).expect("written");
+    write_lines(&log, 400, 500);
+    send(&name, &copy);
+    check(&world, 500);
+}

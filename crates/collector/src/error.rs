@@ -31,6 +31,12 @@ pub enum CollectorError {
         #[from]
         cause: logdrive_drain::file::FileError,
     },
+    /// The system gives no random bytes, which a new session takes.
+    #[error("the system gives no random bytes: {}", io_text(cause))]
+    Random {
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
     /// No place for the state of a sender.
     #[error(
         "there is no absolute path in the environment variable {variable}: set it, or name a file with --state"

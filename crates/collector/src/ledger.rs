@@ -2,7 +2,7 @@
 //! killed between the two knows what to take back.
 //!
 //! Each entry has 88 bytes: a checksum, then session, epoch, the number behind the last record, where in which file its bytes
-//! lie, and the boot of the machine. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
+//! lie, the boot of the machine, and the identity that the session belongs to. A torn end is cut off. When it has grown it is written anew, with one entry for each session.
 
 use crate::error::CollectorError;
 use logdrive_drain::file::Placement;
@@ -28,6 +28,16 @@ pub(crate) struct Entry {
     pub(crate) length: u64,
     /// Boot in which it was written; 0 where that is not known.
     pub(crate) boot: u64,
+    /// Key of the identity that the session belongs to; 0 for none.
+    pub(crate) owner: u64,
+}
+
+/// A session as the ledger has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KnownSession {
+    pub(crate) session: u128,
+    pub(crate) cursor: DedupCursor,
+    pub(crate) owner: u64,
 }
 
 impl Entry {
@@ -41,9 +51,10 @@ impl Entry {
             self.place.offset,
             self.length,
             self.boot,
+            self.owner,
         ];
         bytes[8..24].copy_from_slice(&self.session.to_le_bytes());
-        for (place, number) in bytes[24..80].chunks_exact_mut(8).zip(numbers) {
+        for (place, number) in bytes[24..].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let crc = checksum(&bytes[8..]);
@@ -73,6 +84,7 @@ impl Entry {
             },
             length: numbers.next()?,
             boot: numbers.next()?,
+            owner: numbers.next()?,
         })
     }
 }
@@ -95,7 +107,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// Opens the ledger of a directory and takes back what it says of bytes that are not in the log: their senders
     /// send them again. Returns the cursor of each session.
-    pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<(u128, DedupCursor)>), CollectorError> {
+    pub(crate) fn open(directory: &Path) -> Result<(Self, Vec<KnownSession>), CollectorError> {
         let path = directory.join("collected.ledger");
         let failed = CollectorError::file("write", &path);
         let file = options().create(true).open(&path).map_err(&failed)?;
@@ -109,10 +121,14 @@ impl Ledger {
         take_back(directory, &mut entries, ledger.boot).map_err(&failed)?;
         // The last entry of each, in the order of those.
         let mut seen = HashSet::new();
-        let mut sessions: Vec<(u128, DedupCursor)> = Vec::new();
+        let mut sessions: Vec<KnownSession> = Vec::new();
         for entry in entries.iter().rev() {
             if seen.insert(entry.session) {
-                sessions.push((entry.session, entry.cursor));
+                sessions.push(KnownSession {
+                    session: entry.session,
+                    cursor: entry.cursor,
+                    owner: entry.owner,
+                });
             }
         }
         sessions.reverse();
@@ -162,14 +178,15 @@ impl Ledger {
     }
 
     /// Writes it anew, with one entry a session.
-    pub(crate) fn renew(&mut self, sessions: &[(u128, DedupCursor)]) -> io::Result<()> {
+    pub(crate) fn renew(&mut self, sessions: &[KnownSession]) -> io::Result<()> {
         let fresh = self.path.with_extension("new");
         let file = options().create(true).truncate(true).open(&fresh)?;
         let mut bytes = Vec::with_capacity(sessions.len() * ENTRY_BYTES);
-        for (session, cursor) in sessions {
+        for known in sessions {
             let entry = Entry {
-                session: *session,
-                cursor: *cursor,
+                session: known.session,
+                cursor: known.cursor,
+                owner: known.owner,
                 ..Entry::default()
             };
             bytes.extend_from_slice(&entry.encode());
@@ -237,6 +254,7 @@ mod tests {
             place: Placement { dev, ino, offset },
             length,
             boot: 0,
+            owner: 5,
         }
     }
 
@@ -267,7 +285,7 @@ mod tests {
             }
             drop(ledger);
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
-            let next = sessions.first().map_or(0, |(_, cursor)| cursor.next);
+            let next = sessions.first().map_or(0, |known| known.cursor.next);
             assert_eq!(next, expected, "a log of {length} bytes, {is_same_boot}");
         }
     }
@@ -291,7 +309,7 @@ mod tests {
                 .expect("written");
             drop(ledger);
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
-            let next = sessions.first().map_or(0, |(_, cursor)| cursor.next);
+            let next = sessions.first().map_or(0, |known| known.cursor.next);
             let left = log.metadata().expect("there").len();
             let expected = match length {
                 20 => (9, 20),
@@ -316,8 +334,10 @@ mod tests {
             file.set_len(ENTRY_BYTES as u64 + cut).expect("cut");
             let (_, sessions) = Ledger::open(directory.path()).expect("opened");
             assert_eq!(
-                sessions.first().map(|(session, cursor)| (*session, cursor.next)),
-                Some((7, 3))
+                sessions
+                    .first()
+                    .map(|known| (known.session, known.cursor.next, known.owner)),
+                Some((7, 3, 5))
             );
         }
     }

@@ -23,6 +23,17 @@ pub(crate) const ENTRIES_MAX: usize = 65_536;
 /// Bytes of a state: [`FILES_MAX`] files and as many runs, of at most 150 bytes each.
 pub(crate) const STATE_BYTES_MAX: u64 = 512 * 1024;
 
+/// Numbers of records that a state sets aside ahead of their use, so that it is not written for each batch. A collector that
+/// claims to have more is not believed.
+pub(crate) const RESERVED_NUMBERS: u64 = 1 << 20;
+
+/// Bytes of a sender's records that are laid out before they are written: with long names a compressed frame of a few hundred
+/// bytes makes gigabytes.
+pub(crate) const OUTPUT_BYTES_MAX: usize = 8 << 20;
+
+/// Messages for the operator that wait: peers that are refused can make many.
+pub(crate) const NOTICES_MAX: usize = 100;
+
 /// Groups of collectors that one log is sent to.
 pub(crate) const STATES_MAX: u32 = 64;
 

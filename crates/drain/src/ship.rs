@@ -79,6 +79,8 @@ impl ShipOptions {
         let (transport, mut forward) = self.forward(&self.owner(session, layout, process), 0);
         forward.spool.clone_from(&self.spool);
         forward.persists = true;
+        // The session is new.
+        forward.sent_until = Some(0);
         let forwarder = match Forwarder::start(&[], &transport, &forward) {
             Err(error) if forward.spool.take().is_some() => {
                 let forwarder = Forwarder::start(&[], &transport, &forward)?;
@@ -188,7 +190,8 @@ impl ShipOptions {
             return Ok(SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?);
         }
         let first = batches.first().map_or(0, |batch| batch.0);
-        let (transport, forward) = self.forward(owner, first);
+        let (transport, mut forward) = self.forward(owner, first);
+        forward.sent_until = Some(end);
         let forwarder = Forwarder::start(&[], &transport, &forward)?;
         let timeout = NO_PROGRESS;
         let failed = || BackendError::NoProgress {
@@ -323,7 +326,7 @@ impl Delivery for Shipping {
         self.waiting.is_empty()
     }
 
-    fn close(self: Box<Self>) {
+    fn close(mut self: Box<Self>) {
         self.forwarder.stop(Duration::ZERO);
     }
 }

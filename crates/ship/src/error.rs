@@ -212,6 +212,17 @@ impl TransportError {
         }
     }
 
+    /// Returns whether another sender uses the session.
+    pub fn is_superseded(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                reason: Reason::Superseded,
+                ..
+            }
+        )
+    }
+
     /// Returns whether another attempt, later or elsewhere, may succeed without anybody changing anything.
     pub fn is_passing(&self) -> bool {
         match self {

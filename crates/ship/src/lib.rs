@@ -48,6 +48,7 @@ mod error;
 pub mod forward;
 pub mod frame;
 pub mod hello;
+mod identity;
 pub mod limits;
 mod link;
 mod open_link;
@@ -63,5 +64,6 @@ pub use address::{Address, HostPort};
 #[cfg(feature = "tls")]
 pub use certificates::make_certificates;
 pub use error::TransportError;
+pub use identity::Identity;
 pub use options::{Checksum, Options, PeerLimits, Timeouts, TlsFiles, host_name};
 pub use serve::{ServerHandle, Stats, Threads, serve};

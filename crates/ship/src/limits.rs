@@ -7,6 +7,9 @@ pub const FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a batch after decompression, at most.
 pub const DECOMPRESSED_BYTES_MAX: usize = 8 << 20;
 
+/// Records of a batch: a sender's have 256 KiB of lines, and each line has a byte at least.
+pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
+
 /// Bytes of a frame before the peer has said hello: nothing longer is needed.
 pub const HELLO_BYTES_MAX: usize = 1024;
 

@@ -469,10 +469,6 @@ impl Link for QuicLink {
         true
     }
 
-    fn is_certified(&self) -> bool {
-        true
-    }
-
     fn abandon(&mut self) {
         let code = VarInt::from_u32(Reason::Ending as u32);
         self.connection_handle.connection.close(code, b"given up");

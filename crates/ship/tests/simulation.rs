@@ -426,7 +426,7 @@ fn peer() -> Peer {
         id: 0,
         address: String::new(),
         uid: None,
-        is_certified: false,
+        identity: None,
         hello: None,
     }
 }

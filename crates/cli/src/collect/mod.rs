@@ -115,6 +115,7 @@ fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliErro
         let object = serde_json::json!({
             "records": counts.records,
             "duplicates": counts.duplicates,
+            "refused_sessions": counts.refused,
             "lost": counts.lost,
             "bytes": counts.bytes,
             "sessions": counts.sessions,

@@ -6,12 +6,12 @@ use crate::error::CliError;
 use logdrive_collector::CollectorError;
 use logdrive_collector::limits::LOGS_MAX;
 use logdrive_collector::send::{
-    FollowOptions, LogInput, LogSender, NamedLog, SendControl, SendState, Skips, StateFile, addresses,
-    default_state_path, find_logs, state_in,
+    FollowOptions, LogInput, LogSender, NamedLog, SendControl, SendProgress, SendState, Skips, StateFile,
+    addresses, default_state_path, find_logs, state_in,
 };
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::Options;
-use logdrive_ship::forward::{ForwardOptions, ForwardState, new_session};
+use logdrive_ship::forward::{ForwardOptions, new_session};
 use logdrive_ship::upstream::MemberOptions;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,16 +47,7 @@ struct GroupState {
     stops: bool,
     /// Collectors since a reload, and the number of reloads.
     members: (u64, Vec<MemberOptions>),
-    senders: Vec<SenderProgress>,
-}
-
-/// Progress of one sender.
-#[derive(Debug, Clone, Default)]
-struct SenderProgress {
-    state: ForwardState,
-    skips: Skips,
-    /// Number of its first record.
-    first: u64,
+    senders: Vec<SendProgress>,
 }
 
 /// Sums of all senders.
@@ -197,10 +188,7 @@ impl<'a> SenderGroup<'a> {
     fn spawn(&mut self, mut sender: LogSender) -> Result<(), CliError> {
         let index = {
             let mut inner = self.shared.lock();
-            inner.senders.push(SenderProgress {
-                first: sender.first_number(),
-                ..SenderProgress::default()
-            });
+            inner.senders.push(SendProgress::default());
             inner.senders.len() - 1
         };
         let mut control = SenderControl {
@@ -212,9 +200,8 @@ impl<'a> SenderGroup<'a> {
         let thread = std::thread::Builder::new().name(format!("logdrive-send-{index}"));
         let spawned = thread.spawn(move || {
             let ran = sender.run(&mut control);
-            let skips = sender.skips();
-            let end = sender.finish(timeout)?;
-            control.progress(&end, skips);
+            let end = sender.finish(timeout, &mut control)?;
+            control.progress(&end);
             ran
         });
         self.threads
@@ -291,10 +278,9 @@ impl SendControl for SenderControl {
         waited.unwrap_or_else(PoisonError::into_inner).0.stops
     }
 
-    fn progress(&mut self, state: &ForwardState, skips: Skips) {
+    fn progress(&mut self, progress: &SendProgress) {
         if let Some(own) = self.shared.lock().senders.get_mut(self.index) {
-            own.state.clone_from(state);
-            own.skips = skips;
+            own.clone_from(progress);
         }
     }
 

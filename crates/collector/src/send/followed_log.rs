@@ -62,9 +62,9 @@ pub(crate) struct LogBatch {
 /// A log that is read while it is written.
 #[derive(Debug)]
 pub struct FollowedLog {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     names: RotationNames,
-    options: FollowOptions,
+    pub(crate) options: FollowOptions,
     /// The oldest first.
     files: Vec<TrackedFile>,
     /// File that the last lines came from.

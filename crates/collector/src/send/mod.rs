@@ -24,7 +24,7 @@ use crate::error::CollectorError;
 use crate::limits::{BATCH_BYTES, PROGRESS_INTERVAL};
 use followed_log::LogBatch;
 use logdrive_ship::Options;
-use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder};
+use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_session};
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub trait SendControl {
     fn stops(&mut self, timeout: Duration) -> bool;
 
     /// Sees the progress, some ten times a second.
-    fn progress(&mut self, state: &ForwardState, skips: Skips);
+    fn progress(&mut self, progress: &SendProgress);
 
     /// Returns the collectors that records go to from now on, once after each change.
     fn new_members(&mut self) -> Option<Vec<MemberOptions>> {
@@ -43,11 +43,26 @@ pub trait SendControl {
     }
 }
 
+/// Progress of a sender.
+#[derive(Debug, Clone, Default)]
+pub struct SendProgress {
+    /// State of its forwarder.
+    pub state: ForwardState,
+    /// Number of the first record that it sent.
+    pub first: u64,
+    /// Files that were skipped.
+    pub skips: Skips,
+}
+
 /// Sends lines until their input ends, or until it is asked to stop.
 #[derive(Debug)]
 pub struct LogSender {
     forwarder: Forwarder,
+    options: Options,
+    forward: ForwardOptions,
     input: LogInput,
+    /// True once the log goes on under a session of its own, because another sender uses the one of the state.
+    has_other_session: bool,
     /// `None` for standard input.
     progress: Option<Progress>,
 }
@@ -68,6 +83,7 @@ impl LogSender {
         let mut progress = None;
         if let (LogInput::Log(log), Some((mut state, file))) = (&input, state) {
             (forward.session, forward.epoch, forward.next) = (state.session, state.epoch, state.number);
+            forward.sent_until = state.sent_until;
             state.add_collectors(&addresses(&forward.members));
             let mut own = Progress::new(state, file);
             own.save(log)?;
@@ -76,7 +92,10 @@ impl LogSender {
         let forwarder = Forwarder::start(&[], options, &forward)?;
         Ok(Self {
             forwarder,
+            options: options.clone(),
+            forward,
             input,
+            has_other_session: false,
             progress,
         })
     }
@@ -98,14 +117,17 @@ impl LogSender {
             if let Some(batch) = &batch
                 && !self.push(batch, std::mem::take(&mut lines), control)?
             {
+                if self.forwarder.state().is_superseded && self.take_other_session()? {
+                    continue;
+                }
                 return Ok(());
             }
             if reported.elapsed() >= PROGRESS_INTERVAL || batch.is_none() {
                 reported = Instant::now();
                 let state = self.forwarder.state();
                 self.acknowledge(state.acknowledged)?;
-                control.progress(&state, self.input.skips());
-                if state.is_over {
+                control.progress(&self.progress_now(&state));
+                if state.is_over && !(state.is_superseded && self.take_other_session()?) {
                     return Ok(());
                 }
             }
@@ -118,29 +140,64 @@ impl LogSender {
         }
     }
 
-    /// Number of the first record that is sent.
-    pub fn first_number(&self) -> u64 {
-        self.forwarder.first_number()
+    fn progress_now(&self, state: &ForwardState) -> SendProgress {
+        SendProgress {
+            state: state.clone(),
+            first: self.forwarder.first_number(),
+            skips: self.input.skips(),
+        }
     }
 
-    /// Returns what was skipped so far.
-    pub fn skips(&self) -> Skips {
-        self.input.skips()
+    /// Goes on under a session of its own from where the log was acknowledged, because the state was copied to another
+    /// machine, whose sender uses the session. `false` where that has been tried, or there is no log.
+    fn take_other_session(&mut self) -> Result<bool, CollectorError> {
+        let (LogInput::Log(log), Some(progress)) = (&self.input, self.progress.take()) else {
+            return Ok(false);
+        };
+        if std::mem::replace(&mut self.has_other_session, true) {
+            self.progress = Some(progress);
+            return Ok(false);
+        }
+        let session = new_session().map_err(|cause| CollectorError::Random { cause })?;
+        let (mut state, file) = progress.into_other_session(log, session);
+        self.input = LogInput::log(&log.path, Some(&mut state), log.options)?;
+        let started = Self::start(
+            std::mem::replace(&mut self.input, LogInput::stdin()),
+            Some((state, file)),
+            &self.options,
+            &self.forward,
+        )?;
+        *self = Self {
+            has_other_session: true,
+            ..started
+        };
+        Ok(true)
     }
 
     /// Waits until all is acknowledged, at most for the timeout, and returns the end of it.
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub fn finish(self, timeout: Duration) -> Result<ForwardState, CollectorError> {
-        let Self {
-            forwarder,
-            mut input,
-            progress,
-        } = self;
-        let end = forwarder.stop(timeout);
-        if let Some(mut progress) = progress {
-            progress.acknowledge(&mut input, end.acknowledged)?;
+    pub fn finish(
+        mut self,
+        timeout: Duration,
+        control: &mut impl SendControl,
+    ) -> Result<SendProgress, CollectorError> {
+        let mut end = self.stop(timeout)?;
+        if end.state.is_superseded && self.take_other_session()? {
+            self.run(control)?;
+            end = self.stop(timeout)?;
+        }
+        Ok(end)
+    }
+
+    /// Ends the forwarder, and notes what it has reached.
+    fn stop(&mut self, timeout: Duration) -> Result<SendProgress, CollectorError> {
+        let state = self.forwarder.stop(timeout);
+        self.acknowledge(state.acknowledged)?;
+        let end = self.progress_now(&state);
+        if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
+            progress.settle(log, end.first.saturating_add(end.state.pushed))?;
         }
         Ok(end)
     }
@@ -154,6 +211,8 @@ impl LogSender {
     ) -> Result<bool, CollectorError> {
         if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
             progress.note(log, batch)?;
+            let next = self.forwarder.watch().next_number();
+            progress.reserve(log, next.saturating_add(batch.count.into()))?;
         }
         let first = loop {
             match self.forwarder.push(batch.count, lines, PROGRESS_INTERVAL) {

@@ -5,6 +5,7 @@ use super::input::LogInput;
 use super::position::FilePosition;
 use super::state::{Run, SendState, StateFile};
 use crate::error::CollectorError;
+use crate::limits::RESERVED_NUMBERS;
 use std::collections::VecDeque;
 
 /// Progress through a log.
@@ -71,6 +72,34 @@ impl Progress {
             true => self.save(log),
             false => Ok(()),
         }
+    }
+
+    /// Notes that records before a number are about to be sent, for many at once: after a kill it is known which ones a
+    /// collector may have.
+    pub(crate) fn reserve(&mut self, log: &FollowedLog, end: u64) -> Result<(), CollectorError> {
+        if self.state.sent_until.is_none_or(|sent| sent >= end) {
+            return Ok(());
+        }
+        self.state.sent_until = Some(end.saturating_add(RESERVED_NUMBERS));
+        self.save(log)
+    }
+
+    /// Notes that no records from a number on were sent.
+    pub(crate) fn settle(&mut self, log: &FollowedLog, end: u64) -> Result<(), CollectorError> {
+        if self.state.sent_until.is_none_or(|sent| sent <= end) {
+            return Ok(());
+        }
+        self.state.sent_until = Some(end);
+        self.save(log)
+    }
+
+    /// Returns the state as it is to go on under another session, and its file.
+    pub(crate) fn into_other_session(self, log: &FollowedLog, session: u128) -> (SendState, StateFile) {
+        let mut state = self.state;
+        state.files = log.states();
+        state.renumber();
+        state.session = session;
+        (state, self.file)
     }
 
     /// Notes that a batch was handed to the forwarder; `next` is the number behind it.

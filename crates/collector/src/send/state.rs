@@ -55,6 +55,8 @@ pub struct SendState {
     pub epoch: u64,
     /// Number of the first record that is not acknowledged.
     pub number: u64,
+    /// Number before which records may have been sent; `None` in states of earlier versions.
+    pub(crate) sent_until: Option<u64>,
     /// Addresses of the collectors that have what is acknowledged.
     pub collectors: Vec<String>,
     pub(crate) files: Vec<FileState>,
@@ -173,6 +175,7 @@ impl SendState {
         Self {
             session,
             epoch: unix_ns(),
+            sent_until: Some(0),
             ..Self::default()
         }
     }
@@ -186,6 +189,7 @@ impl SendState {
     /// Begins new numbers, so that no record is taken for one that was sent before.
     pub(crate) fn renumber(&mut self) {
         (self.epoch, self.number) = (self.epoch.saturating_add(1).max(unix_ns()), 0);
+        self.sent_until = Some(0);
         self.runs.clear();
     }
 
@@ -219,6 +223,9 @@ impl SendState {
     fn text(&self) -> String {
         let mut text = format!("{MAGIC} {:032x} {} {}\n", self.session, self.epoch, self.number);
         // Writing into a string does not fail.
+        if let Some(number) = self.sent_until {
+            let _ = writeln!(text, "sent {number}");
+        }
         for collector in &self.collectors {
             let _ = writeln!(text, "to {collector}");
         }
@@ -281,6 +288,7 @@ impl SendState {
         for line in lines {
             let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
             match kind {
+                "sent" => state.sent_until = Some(rest.parse().ok()?),
                 "to" => state.collectors.push(rest.to_owned()),
                 "file" => state.files.push(parse_file(rest)?),
                 "run" => {
@@ -365,6 +373,7 @@ mod tests {
             session: u128::MAX,
             epoch: 1,
             number: u64::MAX,
+            sent_until: Some(8),
             collectors: collectors(&["unix:///a b", "tls://[::1]:1"]),
             files: vec![
                 file,

@@ -22,6 +22,8 @@ pub(super) struct BatchSource {
     /// Reports of the start.
     pub(super) notices: Vec<String>,
     bytes_max: u64,
+    /// Number before which records of the own session may have been sent by others.
+    sent_until: Option<u64>,
     /// Everything of the own session before this number is in the spool, or was.
     pub(super) spooled: u64,
 }
@@ -39,6 +41,7 @@ impl BatchSource {
             _directory: None,
             notices: Vec::new(),
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
+            sent_until: forward.sent_until.filter(|_| forward.spool.is_none()),
             spooled: forward.next,
             own,
         };
@@ -97,7 +100,11 @@ impl BatchSource {
             (None, Some(spool)) if spool.bytes() > 0 => spool.first_number(),
             _ => self.own_first,
         };
-        Shipper::new(hello, bytes_max)
+        let shipper = Shipper::new(hello, bytes_max);
+        match self.sent_until {
+            Some(number) => shipper.with_sent_until(number),
+            None => shipper,
+        }
     }
 
     fn current(&mut self) -> Option<&mut Spool> {

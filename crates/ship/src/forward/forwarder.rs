@@ -147,7 +147,7 @@ impl Forwarder {
 
     /// Sends what was pushed, waits at most so long until it is kept, and ends. What is not kept then is in the spool,
     /// where there is one.
-    pub fn stop(mut self, timeout: Duration) -> ForwardState {
+    pub fn stop(&mut self, timeout: Duration) -> ForwardState {
         self.end(timeout);
         self.state()
     }

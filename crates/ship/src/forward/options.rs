@@ -17,6 +17,9 @@ pub struct ForwardOptions {
     pub epoch: u64,
     /// The number of the first record.
     pub next: u64,
+    /// Number before which records may have been sent by earlier forwarders of the session: a collector that claims to
+    /// have more is not believed. Without effect beside a spool. Default: not known, so that all claims are believed.
+    pub sent_until: Option<u64>,
     /// Format of the records.
     pub format: Format,
     /// The process that they come from. Default: this one.
@@ -47,6 +50,7 @@ impl ForwardOptions {
             session,
             epoch,
             next: 0,
+            sent_until: None,
             format: Format::Text,
             pid: std::process::id(),
             zstd_level: None,

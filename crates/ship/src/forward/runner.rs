@@ -299,7 +299,10 @@ impl Runner {
         }
         self.backoff.next_attempt = Instant::now() + Duration::from_millis(self.backoff.pause_ms);
         self.backoff.pause_ms = (self.backoff.pause_ms * 2).min(RETRY_MS.1);
-        self.shared.lock().state.failure = error.to_string();
+        let mut inner = self.shared.lock();
+        inner.state.failure = error.to_string();
+        inner.state.is_superseded = error.is_superseded();
+        drop(inner);
         self.persists || error.is_passing()
     }
 

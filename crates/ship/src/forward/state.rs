@@ -31,6 +31,9 @@ pub struct ForwardState {
     pub failure: String,
     /// Failure to write the spool; empty while it can be written.
     pub spool_failure: String,
+    /// The collector has records of the session that this forwarder has not sent, or an epoch that is later: another
+    /// sender uses the session.
+    pub is_superseded: bool,
     /// The failure will not pass: the thread has ended.
     pub is_over: bool,
 }

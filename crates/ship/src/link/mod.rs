@@ -13,6 +13,7 @@ pub(crate) use socket::SocketLink;
 pub(crate) use socket::set_receive_buffer;
 pub use socket::wait_for_socket;
 
+use crate::identity::Identity;
 use logdrive_ring::{Consumer, PipeWriter};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -198,9 +199,9 @@ pub(crate) trait Link: Send {
         None
     }
 
-    /// Returns whether the other end has shown a certificate, which was checked.
-    fn is_certified(&self) -> bool {
-        false
+    /// Identity of the other end, where the kernel or a certificate that was checked vouches for it.
+    fn identity(&self) -> Option<Identity> {
+        self.uid().map(Identity::of_user)
     }
 }
 

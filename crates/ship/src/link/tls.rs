@@ -3,6 +3,7 @@
 use super::{Incoming, IncomingLink, Link, Listen, SocketLink, listen_tcp};
 use crate::TransportError;
 use crate::address::{Address, HostPort};
+use crate::identity::Identity;
 use crate::options::{Options, TlsFiles};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -220,10 +221,8 @@ impl Link for TlsLink {
         true
     }
 
-    fn is_certified(&self) -> bool {
-        self.tls
-            .peer_certificates()
-            .is_some_and(|found| !found.is_empty())
+    fn identity(&self) -> Option<Identity> {
+        Identity::of_certificate(self.tls.peer_certificates()?.first()?)
     }
 }
 

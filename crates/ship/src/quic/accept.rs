@@ -4,6 +4,7 @@ use super::{STOP_CHECK_INTERVAL, WINDOW_BYTES, runtime, transport};
 use crate::TransportError;
 use crate::address::HostPort;
 use crate::hello::Reason;
+use crate::identity::Identity;
 use crate::link::tls;
 use crate::options::Options;
 use crate::serve::{ServedSession, ServerState};
@@ -11,6 +12,7 @@ use crate::session::FeedResult;
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{RecvStream, SendStream, VarInt};
+use rustls::pki_types::CertificateDer;
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
@@ -91,12 +93,15 @@ async fn serve_connection(incoming: quinn::Incoming, shared: Arc<ServerState>) {
     else {
         return shared.count(Reason::Forbidden);
     };
-    let is_certified = connection.peer_identity().is_some();
+    let certificates = connection
+        .peer_identity()
+        .and_then(|found| found.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let identity = certificates.and_then(|found| Identity::of_certificate(found.first()?));
     while let Ok((send, recv)) = connection.accept_bi().await {
         let Some(mut peer) = shared.admit(format!("quic://{address}"), None) else {
             return;
         };
-        peer.is_certified = is_certified;
+        peer.identity.clone_from(&identity);
         let session = ServedSession::of_peer(peer, true, 1, &shared);
         let streams = (send, recv);
         tokio::spawn(serve(connection.clone(), streams, session, Arc::clone(&shared)));

@@ -269,7 +269,7 @@ impl ServerConnection {
     ) -> Result<(), Reason> {
         let session = &mut self.session;
         if !session.is_established {
-            session.server.peer.is_certified = self.link.is_certified();
+            session.server.peer.identity = self.link.identity();
         }
         let received = is_moved.then(|| buffer.bytes.get(..length).unwrap_or(&[]));
         let mut used = 0;

@@ -3,6 +3,7 @@
 use super::memory::MemoryQuota;
 use super::threads::ThreadGroup;
 use crate::hello::{Reason, Role};
+use crate::identity::Identity;
 use crate::options::{Checksum, Options};
 use crate::session::{Peer, Server, Service};
 use std::sync::Arc;
@@ -106,7 +107,7 @@ impl ServerState {
             id,
             address,
             uid,
-            is_certified: false,
+            identity: uid.map(Identity::of_user),
             hello: None,
         })
     }

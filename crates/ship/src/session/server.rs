@@ -7,7 +7,9 @@ use crate::frame::{
     next_frame,
 };
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, encode_goodbye};
-use crate::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX};
+use crate::limits::{
+    BATCH_RECORDS_MAX, DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX, REPLY_BYTES_MAX,
+};
 use logdrive_ring::InPlace;
 use std::cell::Cell;
 
@@ -433,6 +435,9 @@ impl Server {
     }
 
     fn take_records(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {
+        if header.count > BATCH_RECORDS_MAX {
+            return Err(Reason::TooLarge);
+        }
         let end = header.sequence.saturating_add(u64::from(header.count));
         if header.flags & FLAG_ZSTD != 0 && end <= self.next_record {
             // A duplicate is not decompressed: a peer that repeats one would cost far more than it sends.

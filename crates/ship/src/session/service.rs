@@ -3,6 +3,7 @@
 use super::reserved::Reserved;
 use crate::frame::{FrameError, Messages};
 use crate::hello::{Hello, Reason, Role};
+use crate::identity::Identity;
 use logdrive_ring::InPlace;
 
 /// Peer at the other end of a connection.
@@ -14,8 +15,8 @@ pub struct Peer {
     pub address: String,
     /// The user, where the kernel vouches for it.
     pub uid: Option<u32>,
-    /// Set if it has shown a certificate of our authority.
-    pub is_certified: bool,
+    /// Identity that the kernel or a certificate of our authority vouches for; `None` where there is none.
+    pub identity: Option<Identity>,
     /// Hello of the peer; `None` before it has come.
     pub hello: Option<Hello>,
 }

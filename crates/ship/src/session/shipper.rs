@@ -72,6 +72,8 @@ pub struct Shipper {
     bytes_max: usize,
     /// Number of batches at the front of the queue that are in flight.
     sent: usize,
+    /// Records before this number may have been sent by an earlier shipper of the session; `None` where it is not known.
+    sent_until: Option<u64>,
     /// Records before this number were sent before, on another connection or before a resend.
     resent_until: u64,
     in_flight_bytes: u64,
@@ -95,6 +97,7 @@ impl Shipper {
             held_bytes: 0,
             bytes_max,
             sent: 0,
+            sent_until: None,
             resent_until: 0,
             in_flight_bytes: 0,
             window_bytes: 0,
@@ -103,6 +106,14 @@ impl Shipper {
             acknowledged_until: next,
             resent_batches: 0,
         }
+    }
+
+    /// Records before this number, and no others, may have been sent by earlier shippers of the session. Another end that
+    /// claims to have more is not believed.
+    #[must_use]
+    pub fn with_sent_until(mut self, number: u64) -> Self {
+        self.sent_until = Some(number);
+        self
     }
 
     /// Takes a batch and gives its first number.
@@ -246,6 +257,13 @@ impl Shipper {
         if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
             return Err(Reason::Superseded);
         }
+        if self
+            .sent_until
+            .is_some_and(|sent| hello.next > sent.max(self.next))
+        {
+            // Another sender uses the session, or the other end lies: nothing is acknowledged by that.
+            return Err(Reason::Superseded);
+        }
         self.state = State::Established;
         self.window_bytes = hello.credit_bytes;
         self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
@@ -344,6 +362,32 @@ mod tests {
         let mut out = Vec::new();
         Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut out);
         out
+    }
+
+    /// A server that claimed records which were never sent made a sender report them as acknowledged.
+    #[test]
+    fn a_claim_to_have_what_was_never_sent_is_not_believed() {
+        let claim = |next: u64, sent: Option<u64>| {
+            let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20);
+            if let Some(sent) = sent {
+                shipper = shipper.with_sent_until(sent);
+            }
+            shipper.push(500, b"x\n".repeat(500), false).expect("room");
+            shipper.connected(Hello::new(Role::Shipper));
+            let mut hello = Hello::new(Role::Server);
+            hello.next = next;
+            let mut bytes = Vec::new();
+            Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
+            let frame = crate::frame::next_frame(&bytes, 1024)
+                .expect("sound")
+                .expect("whole");
+            (shipper.receive(&frame), shipper.acknowledged())
+        };
+        assert_eq!(claim(99_900, Some(0)), (Err(Reason::Superseded), 0));
+        assert_eq!(claim(501, Some(0)), (Err(Reason::Superseded), 0));
+        assert_eq!(claim(500, Some(0)), (Ok(()), 500));
+        assert_eq!(claim(700, Some(700)), (Ok(()), 700));
+        assert_eq!(claim(701, Some(700)), (Err(Reason::Superseded), 0));
     }
 
     #[test]
