@@ -27,6 +27,12 @@ pub(crate) const ROOMY_RINGS_BYTES: usize = 32 << 20;
 /// Elsewhere a ring is replaced by one that is so many times as large: a busy thread has its largest ring after two of them.
 pub(crate) const RING_GROWTH: usize = 4;
 
+/// Bytes of a larger ring that its drain touches at a time while nothing comes: a quarter of a millisecond.
+pub(crate) const TOUCHED_BYTES: usize = 1 << 20;
+
+/// The same for each system call: some 15 microseconds.
+pub(crate) const TOUCHED_PIECE_BYTES: usize = 64 * 1024;
+
 /// Rings that are prepared for each thread without their memory, so that replacing one allocates nothing.
 pub(crate) const PREPARED_RINGS: usize = 2;
 

@@ -4,6 +4,8 @@
 #[cfg(not(loom))]
 use crate::header::capacity_of;
 use crate::header::{RING_HEADER_BYTES, RingHeader, RingState, load_text};
+#[cfg(not(loom))]
+use crate::limits::TOUCHED_PIECE_BYTES;
 use crate::limits::{RECORD_BYTES_MAX, RECORD_PART_OF_RING, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::waker::DrainWaker;
@@ -197,6 +199,17 @@ impl Ring {
             held: AtomicU32::new(0),
             drain_waker: None,
             growth: Growth::none(),
+        }
+    }
+
+    /// Touches pages of the data, beside the thread that writes them, so that its calls find them there. Piece by piece: others
+    /// that map memory wait for one.
+    #[cfg(not(loom))]
+    pub(crate) fn touch(&self, from: usize, bytes: usize) {
+        let until = from.saturating_add(bytes).min(self.capacity_bytes);
+        for at in (from..until).step_by(TOUCHED_PIECE_BYTES) {
+            // Without that the thread touches them itself.
+            let _ = self.mapping.populate(at, TOUCHED_PIECE_BYTES.min(until - at));
         }
     }
 

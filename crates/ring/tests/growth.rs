@@ -117,3 +117,39 @@ fn rings_grow_step_by_step_where_those_of_the_session_take_much() {
     );
     session.remove().expect("it goes");
 }
+
+/// Bytes of memory that mappings of a file of the session have, the larger of its two.
+#[cfg(target_os = "linux")]
+fn resident_bytes(name: &str) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("the mappings");
+    let mut is_ours = false;
+    let mut most = 0;
+    for line in maps.lines() {
+        if let Some(kib) = line.strip_prefix("Rss:").filter(|_| is_ours) {
+            let kib = kib.trim().trim_end_matches(" kB").parse::<usize>();
+            most = most.max(kib.expect("a number") << 10);
+        } else if line.contains(" rw-s ") || line.contains(" ---p ") || line.contains("-p ") {
+            is_ours = line.ends_with(name);
+        }
+    }
+    most
+}
+
+/// Each page of a new ring cost the call that came to it a fault, for the first turn around the ring.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_ring_that_replaced_a_smaller_one_is_touched_by_the_drain_when_it_has_nothing_else_to_do() {
+    let (session, _dir) = session(LARGE);
+    let name = format!("{}/ring-00001", session.path().display());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            attach(&session);
+            assert_eq!(fill(), Wrote::RingFull);
+            assert!(session.enlarge_ring(local::generation()));
+            assert!(resident_bytes(&name) < LARGE);
+            session.make_spare_ring(0).expect("nothing to make");
+            assert_eq!(resident_bytes(&name), LARGE);
+        });
+    });
+    session.remove().expect("it goes");
+}

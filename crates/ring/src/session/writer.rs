@@ -472,7 +472,8 @@ impl SessionWriter {
         })
     }
 
-    /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
+    /// Makes a ring ahead of its need, so that the next thread finds one, and touches memory of one that a thread has begun to
+    /// use. An agent is asked for rings elsewhere.
     ///
     /// # Errors
     /// As [`SessionWriter::acquire`].
@@ -480,6 +481,7 @@ impl SessionWriter {
         let Some(dir) = self.home.dir() else {
             return Ok(());
         };
+        self.rings.touch();
         if self.rings.lock().free.len() < spare {
             let first_bytes = self.rings.first_bytes();
             let ring = self.rings.make(Some(dir), self.header, first_bytes, false)?;

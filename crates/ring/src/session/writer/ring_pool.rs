@@ -7,6 +7,7 @@ use crate::header::RingState;
 use crate::limits::{
     ENDED_RINGS_MAX, FIRST_RING_BYTES, FREE_RING_ATTEMPTS, FREE_RING_PAUSE_US, PREPARED_RINGS,
     RING_BYTES_MIN, RING_GROWTH, RING_ROOM_RETRY_MS, RINGS_MAX, ROOMY_RINGS_BYTES, SMALL_FILE_SYSTEM_BYTES,
+    TOUCHED_BYTES,
 };
 use crate::ring::{Ring, capacity_for, number, unnamed_file};
 use crate::session_header::SessionHeader;
@@ -82,6 +83,8 @@ pub(super) struct Rings {
     pub(super) free: Vec<Arc<Ring>>,
     /// Places for rings that replace others.
     prepared: Vec<Arc<Ring>>,
+    /// Rings that have replaced others, with the bytes of them that were touched.
+    untouched: Vec<(Arc<Ring>, usize)>,
 }
 
 impl Rings {
@@ -356,6 +359,10 @@ impl RingPool {
         if let (Some(made), Some(to)) = (made, Arc::get_mut(&mut place)) {
             *to = made.ring;
             if self.enter_new(dir, header, &mut place, made.name, false) {
+                let mut rings = self.lock();
+                if rings.untouched.len() < rings.untouched.capacity() {
+                    rings.untouched.push((Arc::clone(&place), 0));
+                }
                 return Some(place);
             }
         }
@@ -364,6 +371,18 @@ impl RingPool {
         }
         self.lock().prepared.push(place);
         None
+    }
+
+    /// Touches pages of a ring that has replaced a smaller one: the call that made it took none of the time for that.
+    pub(super) fn touch(&self) {
+        let Some((ring, touched)) = self.lock().untouched.pop() else {
+            return;
+        };
+        ring.touch(touched, TOUCHED_BYTES);
+        let touched = touched + TOUCHED_BYTES;
+        if touched < ring.capacity_bytes() {
+            self.lock().untouched.push((ring, touched));
+        }
     }
 
     /// Has a ring replaced when it fills, if there are larger ones.
@@ -387,6 +406,7 @@ impl RingPool {
         let (all, free) = (wanted, rings.all.len() + wanted - rings.free.len());
         rings.all.reserve(all);
         rings.free.reserve(free);
+        rings.untouched.reserve(wanted);
     }
 
     /// Returns once whether a ring lies in memory of the process alone.
