@@ -1,6 +1,7 @@
 package quicgo
 
 import (
+	"encoding/hex"
 	"strconv"
 	"sync"
 
@@ -33,16 +34,7 @@ func appendFrame(to []byte, frame any) []byte {
 		}
 		return to
 	case *qlog.AckFrame:
-		to = append(to, "ack("...)
-		for at := range f.AckRanges {
-			if at > 0 {
-				to = append(to, ',')
-			}
-			to = strconv.AppendInt(to, int64(f.AckRanges[at].Smallest), 10)
-			to = append(to, ".."...)
-			to = strconv.AppendInt(to, int64(f.AckRanges[at].Largest), 10)
-		}
-		return append(to, ')')
+		return appendAck(to, f)
 	case *qlog.CryptoFrame:
 		return appendCall(to, "crypto", f.Offset, f.Length)
 	case *qlog.DatagramFrame:
@@ -52,29 +44,100 @@ func appendFrame(to []byte, frame any) []byte {
 	case *qlog.MaxStreamDataFrame:
 		return appendCall(to, "max_stream_data", int64(f.StreamID), int64(f.MaximumStreamData))
 	case *qlog.MaxStreamsFrame:
-		return appendCall(to, "max_streams", int64(f.Type), int64(f.MaxStreamNum))
+		return appendStreams(to, "max_streams", f.Type == bidirectional, int64(f.MaxStreamNum))
 	case *qlog.DataBlockedFrame:
 		return appendCall(to, "data_blocked", int64(f.MaximumData))
 	case *qlog.StreamDataBlockedFrame:
 		return appendCall(to, "stream_data_blocked", int64(f.StreamID), int64(f.MaximumStreamData))
 	case *qlog.StreamsBlockedFrame:
-		return appendCall(to, "streams_blocked", int64(f.Type), int64(f.StreamLimit))
+		return appendStreams(to, "streams_blocked", f.Type == bidirectional, int64(f.StreamLimit))
 	case *qlog.ResetStreamFrame:
+		if f.ReliableSize > 0 {
+			return appendCall(to, "reset_stream_at", int64(f.StreamID), int64(f.ErrorCode), int64(f.FinalSize), int64(f.ReliableSize))
+		}
 		return appendCall(to, "reset_stream", int64(f.StreamID), int64(f.ErrorCode), int64(f.FinalSize))
 	case *qlog.StopSendingFrame:
 		return appendCall(to, "stop_sending", int64(f.StreamID), int64(f.ErrorCode))
 	case *qlog.NewConnectionIDFrame:
-		return appendCall(to, "new_connection_id", int64(f.SequenceNumber), int64(f.RetirePriorTo))
+		to = appendCall(to, "new_connection_id", int64(f.SequenceNumber), int64(f.RetirePriorTo))
+		to = append(to[:len(to)-1], ',')
+		return append(hex.AppendEncode(to, f.ConnectionID.Bytes()), ')')
 	case *qlog.RetireConnectionIDFrame:
 		return appendCall(to, "retire_connection_id", int64(f.SequenceNumber))
 	case *qlog.ConnectionCloseFrame:
-		to = appendCall(to, "connection_close", int64(f.ErrorCode))
-		to = append(to[:len(to)-1], ',')
-		return append(strconv.AppendQuote(to, f.ReasonPhrase), ')')
+		return appendClose(to, f)
 	case *qlog.NewTokenFrame:
 		return appendCall(to, "new_token", int64(len(f.Token)))
+	case *qlog.PathChallengeFrame:
+		return append(hex.AppendEncode(append(to, "path_challenge("...), f.Data[:]), ')')
+	case *qlog.PathResponseFrame:
+		return append(hex.AppendEncode(append(to, "path_response("...), f.Data[:]), ')')
+	case *qlog.AckFrequencyFrame:
+		return appendCall(to, "ack_frequency", int64(f.SequenceNumber), int64(f.AckElicitingThreshold), int64(f.RequestMaxAckDelay),
+			int64(f.ReorderingThreshold))
 	}
 	return append(to, nameOf(frame)...)
+}
+
+// bidirectional is the type of streams that both ends write, whose number is quic-go's own.
+const bidirectional = 1
+
+// appendAck appends "ack(1..5,7..9,delay=25000,ecn=5/0/0)": ranges, the delay in nanoseconds, and counts of ECN marks.
+func appendAck(to []byte, f *qlog.AckFrame) []byte {
+	to = append(to, "ack("...)
+	for at := range f.AckRanges {
+		if at > 0 {
+			to = append(to, ',')
+		}
+		to = strconv.AppendInt(to, int64(f.AckRanges[at].Smallest), 10)
+		to = append(to, ".."...)
+		to = strconv.AppendInt(to, int64(f.AckRanges[at].Largest), 10)
+	}
+	if f.DelayTime > 0 {
+		to = strconv.AppendInt(append(to, ",delay="...), int64(f.DelayTime), 10)
+	}
+	if f.ECT0 > 0 || f.ECT1 > 0 || f.ECNCE > 0 {
+		to = strconv.AppendUint(append(to, ",ecn="...), f.ECT0, 10)
+		to = strconv.AppendUint(append(to, '/'), f.ECT1, 10)
+		to = strconv.AppendUint(append(to, '/'), f.ECNCE, 10)
+	}
+	return append(to, ')')
+}
+
+func appendStreams(to []byte, name string, isBidirectional bool, number int64) []byte {
+	to = append(append(to, name...), '(')
+	if isBidirectional {
+		to = append(to, "bidirectional,"...)
+	} else {
+		to = append(to, "unidirectional,"...)
+	}
+	return append(strconv.AppendInt(to, number, 10), ')')
+}
+
+// appendClose appends "connection_close(transport,CODE,FRAME,REASON)". The reason is the peer's.
+func appendClose(to []byte, f *qlog.ConnectionCloseFrame) []byte {
+	name := "connection_close(transport"
+	if f.IsApplicationError {
+		name = "connection_close(application"
+	}
+	to = strconv.AppendUint(append(append(to, name...), ','), f.ErrorCode, 10)
+	to = strconv.AppendUint(append(to, ','), f.FrameType, 10)
+	return append(appendForeign(append(to, ','), f.ReasonPhrase), ')')
+}
+
+// appendForeign appends a text of the peer, with a percent sign and two digits for each byte that is not a letter, a digit,
+// a space, or one of a few marks that have no meaning in the text of frames.
+func appendForeign(to []byte, text string) []byte {
+	const digits = "0123456789abcdef"
+	for at := range len(text) {
+		switch b := text[at]; {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == ' ', b == '-', b == '_', b == '.', b == ':', b == '=', b == '/':
+			to = append(to, b)
+		default:
+			to = append(to, '%', digits[b>>4], digits[b&15])
+		}
+	}
+	return to
 }
 
 // nameOf is the name of a frame without anything in it that is worth a word.
@@ -84,12 +147,6 @@ func nameOf(frame any) string {
 		return "ping"
 	case *qlog.HandshakeDoneFrame:
 		return "handshake_done"
-	case *qlog.PathChallengeFrame:
-		return "path_challenge"
-	case *qlog.PathResponseFrame:
-		return "path_response"
-	case *qlog.AckFrequencyFrame:
-		return "ack_frequency"
 	case *qlog.ImmediateAckFrame:
 		return "immediate_ack"
 	}

@@ -5,8 +5,11 @@
 //	config := &quic.Config{Tracer: tracer.ForConnection}
 //
 // Records have the level debug, the event's name as their message, and the front of the connection's ID and its side as
-// fields; connection_started has the whole ID. A packet without a type is one of 1-RTT, metrics tell their times and
-// the window when these have changed, and a timer without an event has been set for 1-RTT packets. Each kind
+// fields; trace_started has the whole ID. A packet without a type is one of 1-RTT; its connection ID, version, ECN mark,
+// key phase and payload are told when they, or the bytes of its header, are others than those of the last one of its
+// direction. Metrics tell their times and the window when these have changed, and a timer without an event has been set for
+// 1-RTT packets. `logdrive cat --format qlog` makes qlog of all this, as quic-go writes it; secrets are left out: tokens,
+// and values of headers. Each kind
 // of event has callsites of its own, so that `logdrive level`, `mute` and `sample` reach them from outside while the
 // program runs; [Tracer.SampleEvent] does it from inside.
 package quicgo
@@ -68,7 +71,8 @@ func (t *Tracer) ForConnection(_ context.Context, isClient bool, id quic.Connect
 	}
 	whole := id.String()
 	logger := t.logger.With(logdrive.String("conn", whole[:min(len(whole), 2*connBytes)]), logdrive.String("side", side))
-	return &trace{tracer: t, logger: logger, id: whole}
+	logger.Debug("trace_started", logdrive.String("id", whole))
+	return &trace{tracer: t, logger: logger}
 }
 
 // connBytes is how much of its connection's ID each record has: enough to tell connections apart. IDs have up to 20 bytes.
@@ -78,31 +82,32 @@ const connBytes = 6
 type trace struct {
 	tracer *Tracer
 	logger *logdrive.Logger
-	id     string
 	counts [eventKinds]atomic.Uint32
-	window lastWindow
+	// lastWindow is what the last record says that the congestion controller has measured, and what it allows.
+	lastWindow lastValues
+	// lastSent and lastReceived have the parts of the last packet of 1-RTT, see [packet.parts].
+	lastSent, lastReceived lastValues
 }
 
-// window is what the congestion controller has measured, and what it allows.
-type window [5]int64
+type values [5]int64
 
-// lastWindow is the window of the last record. One goroutine at a time records metrics; where several do, a value may be
-// recorded twice, and none is torn.
-type lastWindow [5]atomic.Int64
+// lastValues are the values of the last record that had them. One goroutine at a time records packets and metrics; where
+// several do, a value may be recorded twice, and none is torn.
+type lastValues [5]atomic.Int64
 
-func (t *lastWindow) is(now *window) bool {
-	for at := range t {
-		if t[at].Load() != now[at] {
+func (l *lastValues) is(now *values) bool {
+	for at := range l {
+		if l[at].Load() != now[at] {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *lastWindow) keep(now *window) {
-	for at := range t {
-		if t[at].Load() != now[at] {
-			t[at].Store(now[at])
+func (l *lastValues) keep(now *values) {
+	for at := range l {
+		if l[at].Load() != now[at] {
+			l[at].Store(now[at])
 		}
 	}
 }

@@ -76,7 +76,12 @@ func certificate(t testing.TB) tls.Certificate {
 // transfer sends bytes over one stream of one connection.
 func transfer(t testing.TB, tracer *Tracer, bytes int) {
 	t.Helper()
-	config := &quic.Config{Tracer: tracer.ForConnection}
+	transferTraced(t, tracer.ForConnection, bytes)
+}
+
+func transferTraced(t testing.TB, tracer func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace, bytes int) {
+	t.Helper()
+	config := &quic.Config{Tracer: tracer}
 	listener, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"x"}}, config)
 	if err != nil {
 		t.Fatal(err)
@@ -130,8 +135,8 @@ func TestATransferLeavesItsEventsInTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{" connection_started conn=", " packet_sent conn=", " packet_received conn=", " metrics_updated conn=",
-		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ", " connection_started conn=",
+	for _, want := range []string{" trace_started conn=", " connection_started conn=", " packet_sent conn=", " packet_received conn=", " metrics_updated conn=",
+		" stream=2 offset=", " ack_from=", " frames=", " side=client ", " side=server ",
 		" parameters_set conn=", " recovery_parameters_set conn=", " quic-go events.go:"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no line has %q", want)
@@ -168,6 +173,7 @@ func TestMetricsTellWhatHasChanged(t *testing.T) {
 	// The log says so if the directory of the session is on a disk.
 	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, "the session is in ") })
 	want := []string{
+		" trace_started conn=01020304 side=client id=01020304",
 		" metrics_updated conn=01020304 side=client min_rtt_ns=1 smoothed_rtt_ns=2 latest_rtt_ns=3 rtt_variance_ns=4 congestion_window=5 bytes_in_flight=6 packets_in_flight=7",
 		" metrics_updated conn=01020304 side=client bytes_in_flight=7 packets_in_flight=7",
 		" metrics_updated conn=01020304 side=client min_rtt_ns=1 smoothed_rtt_ns=2 latest_rtt_ns=9 rtt_variance_ns=4 congestion_window=5 bytes_in_flight=8 packets_in_flight=7",
@@ -233,7 +239,7 @@ func TestEventsThatAreNotKnownTellTheirJSON(t *testing.T) {
 	trace := New(logger).ForConnection(context.Background(), false, quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4}))
 	recorder := trace.AddProducer()
 	recorder.RecordEvent(foreign{})
-	recorder.RecordEvent(http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: &http3.HeadersFrame{
+	recorder.RecordEvent(http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: http3.HeadersFrame{
 		HeaderFields: []http3.HeaderField{{Name: "authorization", Value: "secret"}}}}})
 	if err := recorder.Close(); err != nil {
 		t.Fatal(err)
@@ -275,7 +281,7 @@ func TestEventsAllocateNothing(t *testing.T) {
 		"lost":    qlog.PacketLost{Trigger: qlog.PacketLossTimeThreshold},
 		"closed":  qlog.ConnectionClosed{Reason: "done"},
 		"dropped": qlog.PacketDropped{Trigger: qlog.PacketDropDuplicate},
-		"http3":   http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: &http3.DataFrame{}}},
+		"http3":   http3.FrameParsed{StreamID: 4, Frame: http3.Frame{Frame: http3.DataFrame{}}},
 	} {
 		recorder.RecordEvent(event)
 		if allocs := testing.AllocsPerRun(500, func() { recorder.RecordEvent(event) }); allocs != 0 {

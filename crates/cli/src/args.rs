@@ -19,7 +19,7 @@ use crate::tail_args::TailArgs;
 use crate::top::args::TopArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const STYLES: Styles = Styles::styled()
@@ -148,15 +148,40 @@ pub(crate) struct CatArgs {
     )]
     pub(crate) until: Option<u64>,
 
-    /// Print JSON lines, whatever the input
-    #[arg(long, conflicts_with = "text", help_heading = "Output")]
+    /// Print records in this form, whatever the input
+    #[arg(long, value_name = "FORMAT", help_heading = "Output")]
+    pub(crate) format: Option<CatFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with_all = ["format", "text"], help_heading = "Output")]
     pub(crate) json: bool,
-    /// Print lines of text, whatever the input
-    #[arg(long, help_heading = "Output")]
+    /// The same as --format text
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub(crate) text: bool,
     /// Put the name of its file before each record
     #[arg(short = 'H', long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) with_filename: bool,
+}
+
+impl CatArgs {
+    /// The form that was asked for, none for that of the input.
+    pub(crate) fn format(&self) -> Option<CatFormat> {
+        match (self.json, self.text) {
+            (true, _) => Some(CatFormat::Json),
+            (_, true) => Some(CatFormat::Text),
+            _ => self.format,
+        }
+    }
+}
+
+/// Form in which `cat` prints records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CatFormat {
+    /// Lines of text
+    Text,
+    /// One JSON object a line
+    Json,
+    /// A qlog trace of one connection, for qvis: of records of the tracer for quic-go
+    Qlog,
 }
 
 /// Store text logs of any program as a segment
@@ -189,6 +214,7 @@ Examples:
   logdrive cat app.log -q 'timeout -user:ann'     a word, but not of one user
   logdrive cat app.log --all -f 'order_id=7'      one order, through all rotated files
   logdrive cat app.log -f 'took_ms>250' -n 20     the last 20 slow ones
+  logdrive cat quic.log --format qlog > c.sqlog   a connection of quic-go, for qvis
   logdrive cat app.log -m net::quic -t worker-3   one module in one thread
   logdrive cat app.log --json | jq .message       text made into JSON lines
   tail -f app.log | logdrive cat -l error         errors as they come

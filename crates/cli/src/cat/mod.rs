@@ -4,18 +4,20 @@
 
 pub(crate) mod lines;
 mod print;
+mod qlog;
 
-use crate::args::CatArgs;
+use crate::args::{CatArgs, CatFormat};
 use crate::error::CliError;
 use crate::output::{Output, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::suggestion::most_similar;
 use logdrive_drain::layout::Style as SegmentStyle;
 use logdrive_reader::{
-    DIRECTORY_ENTRIES_MAX, FILES_MAX, Input, Last, LogFile, Shape, Source, SourceOptions, chain, chunk_bytes,
-    log_files, merge,
+    DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LogFile, Shape, Sink, Source, SourceOptions,
+    chain, chunk_bytes, log_files, merge,
 };
 use print::{PrintOptions, Printer};
+use qlog::QlogPrinter;
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -25,17 +27,12 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
     let filter = args.filters.filter(args.since, args.until);
     let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
-    match args.lines {
-        None if args.no_merge => chain(&mut sources, &filter, &mut printer)?,
-        None => merge(&mut sources, &filter, &mut printer)?,
-        Some(count) => {
-            let mut last = Last::new(count as usize, &mut printer);
-            match args.no_merge {
-                true => chain(&mut sources, &filter, &mut last)?,
-                false => merge(&mut sources, &filter, &mut last)?,
-            }
-            last.finish()?;
-        }
+    if args.format() == Some(CatFormat::Qlog) {
+        let mut trace = QlogPrinter::new(&mut printer);
+        read(args, &mut sources, &filter, &mut trace)?;
+        trace.finish();
+    } else {
+        read(args, &mut sources, &filter, &mut printer)?;
     }
     printer.finish()?;
     if filter.asks_for_records() {
@@ -44,13 +41,34 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
     Ok(!printer.has_failed)
 }
 
+/// Gives the records that pass the filter to a sink.
+fn read<S: Sink<Error = CliError>>(
+    args: &CatArgs,
+    sources: &mut [Source],
+    filter: &Filter,
+    sink: &mut S,
+) -> Result<(), CliError> {
+    match args.lines {
+        None if args.no_merge => chain(sources, filter, sink),
+        None => merge(sources, filter, sink),
+        Some(count) => {
+            let mut last = Last::new(count as usize, sink);
+            match args.no_merge {
+                true => chain(sources, filter, &mut last)?,
+                false => merge(sources, filter, &mut last)?,
+            }
+            last.finish()
+        }
+    }
+}
+
 fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
     let paint = color.for_stdout();
     PrintOptions {
-        shape: match (args.json, args.text) {
-            (true, _) => Shape::Json,
-            (_, true) => Shape::Text,
-            _ => Shape::AsIs,
+        shape: match args.format() {
+            Some(CatFormat::Json) => Shape::Json,
+            Some(CatFormat::Text) => Shape::Text,
+            Some(CatFormat::Qlog) | None => Shape::AsIs,
         },
         paint,
         safe: paint.on || std::io::stdout().is_terminal(),
@@ -86,10 +104,9 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
         chunk_bytes: chunk_bytes(logs.len()),
         keep_order: args.no_merge,
     };
-    let style = if args.json {
-        SegmentStyle::Json
-    } else {
-        SegmentStyle::Text
+    let style = match args.format() {
+        Some(CatFormat::Json) => SegmentStyle::Json,
+        _ => SegmentStyle::Text,
     };
     let source = |(name, parts)| Source::new(name, Input::new(parts).style(style.clone()), options);
     Ok(logs.into_iter().map(source).collect())
