@@ -57,8 +57,21 @@ func marshalJSON(value any) ([]byte, error) {
 }
 
 func appendJSONText(to []byte, text string) []byte {
+	if isPlainJSON(text) {
+		return append(append(append(to, '"'), text...), '"')
+	}
 	quoted, _ := marshalJSON(text) // A string always has its JSON.
 	return append(to, quoted...)
+}
+
+// isPlainJSON reports whether a text has nothing to escape in JSON.
+func isPlainJSON(text string) bool {
+	for at := range len(text) {
+		if b := text[at]; b < ' ' || b > '~' || b == '"' || b == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // lineRenderer renders whole lines with a handler of package slog.

@@ -53,44 +53,54 @@ func arePlain(fields []Field) bool {
 func (s *scratch) resolve(fields []Field, json bool) []Field {
 	s.json = json
 	s.add(fields)
+	return s.finish()
+}
+
+// finish sets the pointers of texts, which lie still from here on.
+func (s *scratch) finish() []Field {
 	for _, place := range s.places {
 		s.fields[place.field].ptr = unsafe.Pointer(unsafe.SliceData(s.text[place.start:place.end]))
 		s.fields[place.field].num = uint64(place.end - place.start)
 	}
+	s.places = s.places[:0]
 	return s.fields
 }
 
 func (s *scratch) add(fields []Field) {
 	for at := range fields {
-		field := &fields[at]
-		switch field.kind() {
-		case kindGroup:
-			if field.key() == "" {
-				s.add(field.group())
-				continue
-			}
-			s.fields = append(s.fields, open(field.key()))
+		s.put(&fields[at])
+	}
+}
+
+// put adds a field as one that can be written.
+func (s *scratch) put(field *Field) {
+	switch field.kind() {
+	case kindGroup:
+		if field.key() == "" {
 			s.add(field.group())
-			s.fields = append(s.fields, closing)
-		case kindDuration:
-			if s.json {
-				s.fields = append(s.fields, Int64(field.key(), int64(field.num)))
-				continue
-			}
-			s.show(field.key(), appendDuration(s.text, time.Duration(field.num)))
-		case kindTime:
-			s.show(field.key(), time.Unix(0, int64(field.num)).UTC().AppendFormat(s.text, time.RFC3339Nano))
-		case kindJSON:
-			s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
-		case kindError, kindStringer, kindAny:
-			if s.json && field.kind() != kindStringer {
-				s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
-				continue
-			}
-			s.show(field.key(), appendShown(s.text, field))
-		default:
-			s.fields = append(s.fields, *field)
+			return
 		}
+		s.fields = append(s.fields, open(field.key()))
+		s.add(field.group())
+		s.fields = append(s.fields, closing)
+	case kindDuration:
+		if s.json {
+			s.fields = append(s.fields, Int64(field.key(), int64(field.num)))
+			return
+		}
+		s.show(field.key(), appendDuration(s.text, time.Duration(field.num)))
+	case kindTime:
+		s.show(field.key(), appendTime(s.text, int64(field.num)))
+	case kindJSON:
+		s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
+	case kindError, kindStringer, kindAny:
+		if s.json && field.kind() != kindStringer {
+			s.showAs(field.key(), wire.Debug, appendJSON(s.text, field))
+			return
+		}
+		s.show(field.key(), appendShown(s.text, field))
+	default:
+		s.fields = append(s.fields, *field)
 	}
 }
 
@@ -120,6 +130,50 @@ func appendShown(to []byte, field *Field) (shown []byte) {
 		return append(to, value.String()...)
 	}
 	return fmt.Append(to, field.any())
+}
+
+// appendTime is the time of some nanoseconds since 1970 in RFC 3339 and UTC, with as many digits as it needs.
+func appendTime(to []byte, ns int64) []byte {
+	const day = 24 * 60 * 60
+	seconds, rest := ns/1_000_000_000, ns%1_000_000_000
+	if rest < 0 {
+		seconds, rest = seconds-1, rest+1_000_000_000
+	}
+	days, clock := seconds/day, seconds%day
+	if clock < 0 {
+		days, clock = days-1, clock+day
+	}
+	// Years that begin in March, in eras of 400 of them, of which the year 0 begins one.
+	days += 719_468
+	era := days / 146_097
+	of := days % 146_097
+	year := (of - of/1460 + of/36_524 - of/146_096) / 365
+	of -= 365*year + year/4 - year/100
+	month := (5*of + 2) / 153
+	of -= (153*month + 2) / 5
+	year += 400 * era
+	if month += 3; month > 12 {
+		year, month = year+1, month-12
+	}
+	to = append(to, byte('0'+year/1000), byte('0'+year/100%10))
+	to = appendPair(to, year%100, '-')
+	to = appendPair(to, month, '-')
+	to = appendPair(to, of+1, 'T')
+	to = appendPair(to, clock/3600, ':')
+	to = appendPair(to, clock/60%60, ':')
+	to = append(to, byte('0'+clock%60/10), byte('0'+clock%10))
+	if rest != 0 {
+		to = append(to, '.')
+		for unit := int64(100_000_000); rest != 0; unit /= 10 {
+			to = append(to, byte('0'+rest/unit))
+			rest %= unit
+		}
+	}
+	return append(to, 'Z')
+}
+
+func appendPair(to []byte, number int64, behind byte) []byte {
+	return append(to, byte('0'+number/10), byte('0'+number%10), behind)
 }
 
 // appendDuration is time.Duration.String without an allocation.

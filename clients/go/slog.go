@@ -189,9 +189,13 @@ func askAttrs(record *slog.Record, room *[basicMax]Field) (count int, basic bool
 
 // handleAny writes a record with attributes of any kind, rendered into a scratch buffer.
 func (h *Handler) handleAny(ctx gocontext.Context, record slog.Record) error {
+	message, level := record.Message, levelOf(record.Level)
+	if h.options.ReplaceAttr == nil && h.logger.core.isOff(record.PC, h.logger.context, level, message) {
+		return nil
+	}
 	made := scratches.Get().(*scratch)
 	defer made.free()
-	message, level := record.Message, levelOf(record.Level)
+	made.json = h.renderers != nil
 	if h.options.FromContext != nil {
 		for _, attr := range h.options.FromContext(ctx) {
 			h.add(made, h.groups, attr)
@@ -208,7 +212,7 @@ func (h *Handler) handleAny(ctx gocontext.Context, record slog.Record) error {
 		h.add(made, h.groups, attr)
 		return true
 	})
-	h.logger.logAt(record.PC, level, message, made.fields)
+	h.logger.logAt(record.PC, level, message, made.finish())
 	return nil
 }
 
@@ -262,40 +266,33 @@ func (h *Handler) add(to *scratch, groups []string, attr slog.Attr) {
 			return
 		}
 	}
-	if field, ok := fieldOf(attr.Key, value, h.renderers != nil); ok {
-		to.fields = append(to.fields, field)
-	}
+	addValue(to, attr.Key, value)
 }
 
-// fieldOf is an attribute as a field, for lines of JSON or others; false for one that is empty.
-func fieldOf(key string, value slog.Value, json bool) (Field, bool) {
-	switch value.Kind() {
-	case slog.KindString:
-		return String(key, value.String()), true
-	case slog.KindInt64:
-		return Int64(key, value.Int64()), true
-	case slog.KindUint64:
-		return Uint64(key, value.Uint64()), true
-	case slog.KindFloat64:
-		return Float64(key, value.Float64()), true
-	case slog.KindBool:
-		return Bool(key, value.Bool()), true
-	case slog.KindDuration:
-		return Duration(key, value.Duration()), true
-	case slog.KindTime:
-		if json {
-			return String(key, value.Time().Format(time.RFC3339Nano)), true
+// addValue appends a value as a field, rendered where it is none of the format; nothing for one that is empty.
+func addValue(to *scratch, key string, value slog.Value) {
+	var field Field
+	switch {
+	case field.setBasic(key, &value):
+		to.fields = append(to.fields, field)
+		return
+	case value.Kind() == slog.KindDuration:
+		field = Duration(key, value.Duration())
+	case value.Kind() == slog.KindTime && to.json:
+		to.showAs(key, wire.Str, value.Time().AppendFormat(to.text, time.RFC3339Nano))
+		return
+	case value.Kind() == slog.KindTime:
+		field = Time(key, value.Time())
+	default:
+		held := value.Any()
+		if key == "" && held == nil {
+			return
 		}
-		return Time(key, value.Time()), true
+		if field = Any(key, held); to.json && held != nil {
+			field = anyField(key, held)
+		}
 	}
-	held := value.Any()
-	if key == "" && held == nil {
-		return Field{}, false
-	}
-	if json && held != nil {
-		return anyField(key, held), true
-	}
-	return Any(key, held), true
+	to.put(&field)
 }
 
 // addGroup appends the attributes of a group. The attributes of a group without a name belong to the surrounding group.
@@ -325,6 +322,7 @@ func (h *Handler) addGroup(to *scratch, groups []string, key string, attrs []slo
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	scratch := scratches.Get().(*scratch)
 	defer scratch.free()
+	scratch.json = h.renderers != nil
 	for _, attr := range attrs {
 		h.add(scratch, h.groups, attr)
 	}
@@ -332,7 +330,7 @@ func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 		return h
 	}
 	made := *h
-	made.logger = h.logger.With(scratch.fields...)
+	made.logger = h.logger.With(scratch.finish()...)
 	kept := slices.Clone(attrs)
 	made.step(func(to slog.Handler) slog.Handler { return to.WithAttrs(kept) })
 	return &made

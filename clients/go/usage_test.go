@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
@@ -158,5 +160,19 @@ func TestLevelsAreTextForFlagsAndConfigurations(t *testing.T) {
 	var leveler slog.Leveler = LevelError
 	if leveler.Level() != slog.LevelError {
 		t.Error(leveler.Level())
+	}
+}
+
+// TestTimesAreShownAsPackageTimeShowsThem compares the times of records with those of package time.
+func TestTimesAreShownAsPackageTimeShowsThem(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 11))
+	times := []int64{0, 1, -1, 999_999_999, -1_000_000_000, 951_782_400e9, 951_868_800e9, 4_107_542_400e9, math.MaxInt64 / 1e9 * 1e9, math.MinInt64/1e9*1e9 + 1e9}
+	for range 20_000 {
+		times = append(times, random.Int64()-random.Int64(), random.Int64N(4e18)/1e9*1e9, random.Int64N(4e18)/1e6*1e6)
+	}
+	for _, ns := range times {
+		if shown, wanted := string(appendTime(nil, ns)), time.Unix(0, ns).UTC().Format(time.RFC3339Nano); shown != wanted {
+			t.Fatalf("%d is shown as %s, not %s", ns, shown, wanted)
+		}
 	}
 }

@@ -104,6 +104,9 @@ func (l *Logger) logAt(pc uintptr, level wire.Level, message string, fields []Fi
 //go:noinline
 func (l *Logger) logOther(pc uintptr, level wire.Level, message string, fields []Field) bool {
 	c, context := l.core, l.context
+	if !arePlain(fields) {
+		return l.logSlow(pc, level, message, fields)
+	}
 	for site := c.sites.find(pc ^ context.seed); site != nil; site = site.next.Load() {
 		if !site.couldMatch(level, message, fields) {
 			continue
