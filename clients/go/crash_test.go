@@ -39,6 +39,9 @@ func crash(how string) {
 	if how == "run-as" {
 		logAsBoth()
 	}
+	if how == "stdout" {
+		stdoutLines()
+	}
 	// Every other program has rings that are replaced by larger ones.
 	ringBytes := 1 << (16 + 4*(os.Getpid()%2))
 	logger, err := Start(Options{

@@ -161,6 +161,14 @@ func ExampleOptions() {
 	// Output: text json logfmt glog 0 1 2
 }
 
+func ExampleSink() {
+	// Of a container, whose standard output is its log; warnings are kept in a file, too.
+	options := logdrive.Options{App: "shop", Path: logdrive.Stdout, Layout: logdrive.JSON,
+		Sinks: []logdrive.Sink{{Path: "/data/warnings.log", MinLevel: logdrive.LevelWarn, RotateBytes: 64 << 20, KeepFiles: 5}}}
+	fmt.Println(options.Path, len(options.Sinks))
+	// Output: - 1
+}
+
 func ExampleHandler() {
 	logger, captured := logdrive.NewCapture()
 	var handler *logdrive.Handler = logdrive.NewHandler(logger, &logdrive.HandlerOptions{

@@ -6,11 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
@@ -54,7 +52,7 @@ const (
 type Options struct {
 	// App is the application's name, which names sessions and the log. Default: the name of the executable.
 	App string
-	// Path is the log file. Default: App.log in the working directory.
+	// Path is the log file, or [Stdout]. Default: App.log in the working directory.
 	Path string `option:"path"`
 	// Layout is the layout of lines. Default: Text.
 	Layout Layout
@@ -98,6 +96,8 @@ type Options struct {
 	TrustDirectory bool `option:"trust_directory"`
 	// OpenLate opens the file with its first line instead of at the start.
 	OpenLate bool `option:"open_late"`
+	// Sinks get the same records as the one that the options above describe. Default: none.
+	Sinks []Sink
 	// RunDir is where the session lives. Default: /dev/shm/logdrive-UID, then .logdrive beside the log.
 	RunDir string
 	// RunAs is the user and group that the program becomes after a start as root, by syscall.Setgid and syscall.Setuid: the
@@ -114,6 +114,8 @@ type Options struct {
 	// FromContext gives further fields for the context of a call, such as the number of its request, to [Logger.InfoContext]
 	// and its like. They stand in front of those of the call. Default: none.
 	FromContext func(ctx context.Context) []Field
+	// sinks are all sinks, with defaults.
+	sinks []Sink
 	// Fallback receives text when there is neither an agent nor the program. Default: standard error.
 	Fallback io.Writer
 }
@@ -129,40 +131,17 @@ func (o Options) filled() (Options, error) {
 	if o.Path == "" {
 		o.Path = ring.FilePart(o.App) + ".log"
 	}
-	path, err := filepath.Abs(o.Path)
-	if err != nil {
-		return o, fmt.Errorf("the log's path: %w", err)
-	}
-	o.Path = path
+	var err error
 	if o.RunDir != "" {
 		if o.RunDir, err = filepath.Abs(o.RunDir); err != nil {
 			return o, fmt.Errorf("the path of the run directory: %w", err)
 		}
 	}
-	if o.NewestLink != "" {
-		if o.NewestLink, err = filepath.Abs(o.NewestLink); err != nil {
-			return o, fmt.Errorf("the path of the link: %w", err)
-		}
-	}
-	if o.Layout == "" {
-		o.Layout = Text
-	}
-	switch o.Layout {
-	case Text, JSON, Logfmt, Glog:
-	default:
-		return o, fmt.Errorf("%q is not a layout: one of text, json, logfmt, glog", o.Layout)
-	}
-	switch o.Compress {
-	case "", "zstd", "gzip", "none":
-	default:
-		return o, fmt.Errorf("%q is not a compression: one of zstd, gzip, none", o.Compress)
-	}
-	if _, err := o.RotateEvery.seconds(); err != nil {
+	own := o.sink()
+	if o.sinks, err = filledSinks(append([]Sink{own}, o.Sinks...)); err != nil {
 		return o, err
 	}
-	if !utf8.ValidString(o.Header) {
-		return o, fmt.Errorf("the header is not UTF-8: %q", o.Header)
-	}
+	o.Path, o.Layout = o.sinks[0].Path, o.sinks[0].Layout
 	if o.RingBytes == 0 {
 		o.RingBytes = ring.BytesDefault
 	}
@@ -184,32 +163,14 @@ func (o *Options) runDirs() []string {
 	if o.RunDir != "" {
 		return []string{o.RunDir}
 	}
-	return []string{ring.DefaultRunDir(o.RunAs), filepath.Join(filepath.Dir(o.Path), ".logdrive")}
-}
-
-// config describes the one sink for the drain, in the words of spec/session.md: of the file, the fields that are set.
-func (o *Options) config() string {
-	var text strings.Builder
-	local := ""
-	if o.LocalTime {
-		local = " local"
+	beside := "."
+	if o.Path != Stdout {
+		beside = filepath.Dir(o.Path)
 	}
-	layout := o.Layout
-	if layout == JSON {
-		layout = "slog"
+	if whole, err := filepath.Abs(beside); err == nil {
+		beside = whole
 	}
-	fmt.Fprintf(&text, "[sink]\nlayout = %s%s\nmin_level = trace\n[file]\n", layout, local)
-	fields := reflect.ValueOf(o).Elem()
-	for at := range fields.NumField() {
-		name := fields.Type().Field(at).Tag.Get("option")
-		field := fields.Field(at)
-		// A number below zero is the default, too.
-		isDefault := field.IsZero() || field.CanInt() && field.Int() < 0
-		if name != "" && !isDefault {
-			fmt.Fprintf(&text, "%s = %s\n", name, optionText(field.Interface()))
-		}
-	}
-	return text.String()
+	return []string{ring.DefaultRunDir(o.RunAs), filepath.Join(beside, ".logdrive")}
 }
 
 // optionText is the value of an option as a session keeps it.

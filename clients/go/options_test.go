@@ -36,6 +36,7 @@ func TestVectorsOfOptions(t *testing.T) {
 		}
 		options := Options{Layout: Text}
 		setOption(t, &options, one)
+		options.sinks = []Sink{options.sink()}
 		if line := one.Name + " = " + *one.Session + "\n"; !strings.Contains(options.config(), line) {
 			t.Errorf("%q is missing in %q", line, options.config())
 		}

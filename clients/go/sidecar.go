@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,8 @@ type sidecar struct {
 	core    *core
 	program string
 	args    []string
+	// console is set where the log goes to standard output, which the sidecar shares with this process.
+	console bool
 
 	lock       sync.Mutex
 	input      io.WriteCloser
@@ -80,7 +83,7 @@ func (c *core) startSidecar(options *Options) error {
 		return fmt.Errorf("%w: %w", errNoDrain, err)
 	}
 	session, failed, err := ring.Create(ring.Options{
-		App: options.App, RunDirs: options.runDirs(), RingBytes: options.RingBytes, Config: options.config(), Sinks: 1,
+		App: options.App, RunDirs: options.runDirs(), RingBytes: options.RingBytes, Config: options.config(), Sinks: len(options.sinks),
 		RunAs: options.RunAs,
 	})
 	if err != nil {
@@ -89,7 +92,7 @@ func (c *core) startSidecar(options *Options) error {
 	if err := c.use(session, options); err != nil {
 		return err
 	}
-	c.nested = options.Layout == JSON
+	c.nested = options.hasJSON()
 	s := &sidecar{session: session, core: c, program: program, tickets: map[uint64]*flushTicket{}, done: make(chan bool, 1),
 		hurry: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.args = []string{"drain", session.Path()}
@@ -98,6 +101,10 @@ func (c *core) startSidecar(options *Options) error {
 	}
 	if options.Full == FullBlock {
 		s.args = append(s.args, "--hold")
+	}
+	if number := options.console(); number >= 0 {
+		s.console = true
+		s.args = append(s.args, fmt.Sprintf("--console=%d", number))
 	}
 	if user := options.RunAs; user != nil {
 		s.args = append(s.args, fmt.Sprintf("--run-as=%d:%d", user.UID, user.GID))
@@ -137,12 +144,11 @@ func (s *sidecar) run() (*running, error) {
 	// Signals of the terminal are for the program; the sidecar ends by itself.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	words := &stderrHead{}
-	command.Stderr = words
 	input, err := command.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("%w: start %s: %w", errNoDrain, s.program, err)
 	}
-	output, err := command.StdoutPipe()
+	output, err := s.connect(command, words)
 	if err != nil {
 		return nil, fmt.Errorf("%w: start %s: %w", errNoDrain, s.program, err)
 	}
@@ -151,10 +157,7 @@ func (s *sidecar) run() (*running, error) {
 	}
 	lines := bufio.NewScanner(output)
 	first := make(chan string, 1)
-	go func() {
-		lines.Scan()
-		first <- lines.Text()
-	}()
+	go func() { first <- firstAnswer(lines, words) }()
 	select {
 	case line := <-first:
 		if line == "ready" {
@@ -175,6 +178,28 @@ func (s *sidecar) run() (*running, error) {
 		_ = command.Wait()
 		return nil, fmt.Errorf("%w: %s is not ready after %v", errNoDrain, s.program, sidecarReady)
 	}
+}
+
+// connect gives a sidecar its output and standard error, and returns where its answers come.
+func (s *sidecar) connect(command *exec.Cmd, words *stderrHead) (io.Reader, error) {
+	if s.console {
+		command.Stdout = os.Stdout
+		return command.StderrPipe()
+	}
+	command.Stderr = words
+	return command.StdoutPipe()
+}
+
+// firstAnswer is the first line that is an answer. Others are words of a program that fails.
+func firstAnswer(lines *bufio.Scanner, words *stderrHead) string {
+	for lines.Scan() {
+		line := lines.Text()
+		if line == "ready" || strings.HasPrefix(line, "error ") {
+			return line
+		}
+		_, _ = words.Write(append(lines.Bytes(), '\n')) // It keeps what it has room for.
+	}
+	return ""
 }
 
 // watch handles the sidecar's replies, and starts another one when it ends too early.

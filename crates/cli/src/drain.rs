@@ -2,7 +2,7 @@
 //! people have no use for it, so that the help does not show it.
 //!
 //! The program says `flush NUMBER DURABLE` and `bye` on standard input, and hears `ready`, `error TEXT`,
-//! `flushed NUMBER REACHED` and `done COMPLETE`. When its input ends without a `bye`, the program is dead.
+//! `flushed NUMBER REACHED` and `done COMPLETE` on standard output, or on standard error where the log goes to the former. When its input ends without a `bye`, the program is dead.
 
 use crate::error::CliError;
 use clap::Args;
@@ -30,6 +30,9 @@ pub(crate) struct DrainArgs {
     /// Hold records back when the log is too slow, in place of dropping them
     #[arg(long)]
     hold: bool,
+    /// Write the lines of this sink, which has no file, to standard output, and answers to standard error
+    #[arg(long, value_name = "NUMBER")]
+    console: Option<usize>,
     /// User and group that the program becomes: this process becomes them now
     #[arg(long, value_name = "UID:GID", value_parser = parse_user)]
     run_as: Option<User>,
@@ -54,7 +57,12 @@ fn become_user(session: &Path, user: User) -> nix::Result<()> {
 
 /// Runs the command; whether everything is in the log.
 pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
+    let say = |line: &str| match args.console.is_some() {
+        true => put_line(&mut std::io::stderr().lock(), line),
+        false => put_line(&mut std::io::stdout().lock(), line),
+    };
     let options = SidecarOptions {
+        console: args.console,
         coarse_clock: args.coarse,
         overflow: if args.hold { Overflow::Hold } else { Overflow::Drop },
     };
@@ -72,7 +80,7 @@ pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
         }
     };
     say("ready");
-    let in_order = listen(&sidecar);
+    let in_order = listen(&sidecar, &say);
     if !in_order && !has_ended(&sidecar) {
         // It has closed its pipe and goes on: another sidecar may take the session from here.
         return Ok(sidecar.finish(true) == Stopped::Complete);
@@ -83,7 +91,7 @@ pub(crate) fn run(args: &DrainArgs) -> Result<bool, CliError> {
 }
 
 /// Answers the program until it says goodbye, or ends.
-fn listen(sidecar: &Sidecar) -> bool {
+fn listen(sidecar: &Sidecar, say: &impl Fn(&str)) -> bool {
     let mut input = BufReader::new(std::io::stdin());
     let mut line = String::new();
     loop {
@@ -117,8 +125,7 @@ fn has_ended(sidecar: &Sidecar) -> bool {
     true
 }
 
-fn say(line: &str) {
-    let mut output = std::io::stdout().lock();
+fn put_line(output: &mut impl Write, line: &str) {
     // A program that does not listen any more is dead, and the input says so.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }

@@ -24,6 +24,9 @@ pub struct SidecarOptions {
     pub coarse_clock: bool,
     /// Holds records back when the log is too slow, instead of dropping and counting them.
     pub overflow: Overflow,
+    /// Number of a sink without a file whose lines go to standard output. What an earlier sidecar had begun to write there
+    /// comes again.
+    pub console: Option<usize>,
 }
 
 /// The drain of another process's session.
@@ -44,10 +47,13 @@ impl Sidecar {
     /// or a thread cannot be started.
     pub fn start(path: &Path, options: &SidecarOptions) -> Result<Self, BackendError> {
         let mut adopted = AdoptedSession::new(SessionReader::open_for_drain(path)?)?;
+        if let Some(sink) = options.console.and_then(|index| adopted.sinks.get_mut(index)) {
+            sink.is_console = sink.file.is_none() && sink.ship.is_none();
+        }
         if adopted
             .sinks
             .iter()
-            .all(|sink| sink.file.is_none() && sink.ship.is_none())
+            .all(|sink| sink.file.is_none() && sink.ship.is_none() && !sink.is_console)
         {
             // All its records would be discarded, such as with an option of a later version.
             return Err(BackendError::NoFile);

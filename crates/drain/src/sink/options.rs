@@ -216,6 +216,7 @@ impl Default for RecoverableSink {
             layout: LayoutOptions::from(Style::Text),
             min_level: Level::Trace,
             targets: Targets::default(),
+            is_console: false,
         }
     }
 }
@@ -256,6 +257,8 @@ pub struct RecoverableSink {
     pub min_level: Level,
     /// Callsites whose records it takes.
     pub targets: Targets,
+    /// Whether its lines go to standard output of the process that drains. A session does not say so.
+    pub is_console: bool,
 }
 
 impl RecoverableSink {
@@ -335,6 +338,7 @@ fn sink_from_text(text: &str) -> RecoverableSink {
         layout: options.layout,
         min_level: options.min_level,
         targets: options.targets,
+        is_console: false,
     }
 }
 

@@ -208,7 +208,7 @@ impl SinkStarter {
             let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
             self.recovery.wait_for_file(&path, index, &self.status);
         }
-        let has_target = sink.file.is_some() || sink.ship.is_some();
+        let has_target = sink.file.is_some() || sink.ship.is_some() || sink.is_console;
         let (target, unwritten) = match (&sink.file, &sink.ship) {
             (Some(file), shipped) => {
                 // What was about to be sent has no place in a file.
@@ -225,6 +225,7 @@ impl SinkStarter {
                 let rest = ship.finish(unwritten, &mut spare, &sink.layout, &self.process)?;
                 (Target::Ship(ship.clone()), rest)
             }
+            (None, None) if sink.is_console => (Target::Stdout, unwritten),
             (None, None) => (Target::Discard, unwritten),
         };
         let output = match has_target {
