@@ -1,30 +1,60 @@
 //! `cargo xtask dist`: the command as it is passed on, without debug information, which lies in a file of its own.
 
 use crate::args::{Args, Form};
-use crate::shell::{Call, Failure, OBJCOPY, Outcome, root};
+use crate::shell::{Call, Failure, MUSL_CC, OBJCOPY, Outcome, root};
 use std::path::Path;
 
 /// Places the command and its debug information in `target/dist`. A debugger, and the backtrace of a panic, find the
-/// second file where it lies beside the first.
+/// second file where it lies beside the first. With `--static` the command needs no libraries, for containers without any,
+/// and lies in a directory of its target's name.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    Args::read(args, &Form::default())?;
+    let form = Form {
+        switches: &["static"],
+        ..Form::default()
+    };
+    let is_static = Args::read(args, &form)?.switch("static");
     OBJCOPY.require()?;
     let root = root()?;
-    Call::cargo()
+    let (mut built, mut dist) = (
+        crate::shell::target_dir(&root)?,
+        crate::shell::target_dir(&root)?.join("dist"),
+    );
+    let mut build = Call::cargo()
         .words("build --release --locked --package logdrive-cli --bins")
-        .dir(&root)
-        .run()?;
-    let target = crate::shell::target_dir(&root)?;
-    let (built, dist) = (target.join("release/logdrive"), target.join("dist"));
+        .dir(&root);
+    if is_static {
+        let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        MUSL_CC.require()?;
+        require_std(&target)?;
+        build = build.args(["--target", &target]);
+        built.push(&target);
+        dist.push(&target);
+    }
+    build.run()?;
     std::fs::create_dir_all(&dist)
         .map_err(|cause| Failure::new(format!("{} cannot be made: {cause}", dist.display()), ""))?;
-    split(&built, &dist)?;
+    split(&built.join("release/logdrive"), &dist)?;
     for name in ["logdrive", "logdrive.debug"] {
         let path = dist.join(name);
         let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
         println!("{}: {:.1} MB", path.display(), bytes as f64 / 1e6);
     }
     Ok(())
+}
+
+/// Fails with advice where Rust's own libraries for a target are missing.
+fn require_std(target: &str) -> Outcome {
+    let place = Call::new("rustc")
+        .words("--print target-libdir --target")
+        .arg(target)
+        .stdout()?;
+    match Path::new(place.trim()).is_dir() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            format!("Rust's libraries for {target} are missing"),
+            format!("rustup target add {target}"),
+        )),
+    }
 }
 
 /// Splits the program `built` into one without debug information and one with nothing else, both in `dist`.

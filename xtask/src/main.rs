@@ -65,8 +65,8 @@ const ENTRIES: &[Entry] = entries! {
         "figures of each crate: lines, public items, doc comments, circles of imports";
     "dependencies" dependencies::run, "dependencies [--advisories DIR]", "cargo xtask dependencies",
         "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities";
-    "dist" dist::run, "dist", "cargo xtask dist",
-        "the command as it is passed on: stripped, with its debug information in a file of its own";
+    "dist" dist::run, "dist [--static]", "cargo xtask dist --static",
+        "the command as it is passed on: stripped, with its debug information in a file of its own; or without libraries (musl)";
     "vectors" vectors::run, "vectors", "cargo xtask vectors",
         "the shared test vectors, run in every language and counted";
     "fuzz" lab::fuzz, "fuzz [TARGET] [--seconds N]", "cargo xtask fuzz --seconds 60",

@@ -256,6 +256,11 @@ pub(crate) const OBJCOPY: Tool = Tool {
     probe: &["objcopy", "--version"],
     how: "apt-get install binutils (Debian, Ubuntu), dnf install binutils (Fedora)",
 };
+pub(crate) const MUSL_CC: Tool = Tool {
+    name: "a C compiler for musl",
+    probe: &["musl-gcc", "--version"],
+    how: "apt-get install musl-tools (Debian, Ubuntu), dnf install musl-gcc (Fedora)",
+};
 pub(crate) const GO: Tool = Tool {
     name: "Go",
     probe: &["go", "version"],
