@@ -1,6 +1,7 @@
 package logdrive
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestAPWithoutARingSharesOne takes the room for rings away: calls were dropped, though there were other rings.
@@ -75,5 +77,48 @@ func TestTenThousandGoroutinesAreAllAccountedFor(t *testing.T) {
 	found := strings.Join(closed(t, logger, path), "\n")
 	if uint64(strings.Count(found, " waits goroutine=")) != stats.Records || stats.Records+stats.DroppedCalls() != uint64(calls.Load()) {
 		t.Fatalf("%+v", stats)
+	}
+}
+
+// TestWaitingCallsLoseNothingAtARateThatTheDrainBears logs from 10,000 goroutines at 100,000 records a second, alone and
+// beside goroutines that keep all Ps busy: a call that waits holds the others back no longer than the drain needs.
+func TestWaitingCallsLoseNothingAtARateThatTheDrainBears(t *testing.T) {
+	if raceIsOn {
+		t.Skip("the race detector makes the rate another one")
+	}
+	for _, busy := range []int{0, 4} {
+		t.Run(fmt.Sprintf("busy=%d", busy), func(t *testing.T) {
+			logger, path := started(t, func(o *Options) { o.RingBytes = 0 })
+			const goroutines, each, pause = 10_000, 10, 100 * time.Millisecond
+			var stop atomic.Bool
+			var load, group sync.WaitGroup
+			for range busy {
+				load.Add(1)
+				go func() {
+					defer load.Done()
+					for !stop.Load() {
+					}
+				}()
+			}
+			for number := range goroutines {
+				group.Add(1)
+				go func() {
+					defer group.Done()
+					time.Sleep(pause * time.Duration(number) / goroutines)
+					for at := range each {
+						logger.Info("paced", Int("goroutine", number), Int("at", at))
+						time.Sleep(pause)
+					}
+				}()
+			}
+			group.Wait()
+			stop.Store(true)
+			load.Wait()
+			stats := logger.Stats()
+			written := strings.Count(strings.Join(closed(t, logger, path), "\n"), " paced goroutine=")
+			if stats.DroppedCalls() != 0 || written != goroutines*each {
+				t.Fatalf("%d lines of %d, %+v", written, goroutines*each, stats)
+			}
+		})
 	}
 }
