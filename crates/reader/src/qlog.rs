@@ -51,7 +51,7 @@ struct Trace {
     connection: Vec<u8>,
     side: Vec<u8>,
     begin_ns: u64,
-    /// Whether its head is not written yet.
+    /// Set until its head is written.
     is_new: bool,
     metrics: Metrics,
     packets: Packets,
@@ -117,7 +117,7 @@ impl QlogWriter {
         self.trace = Some(trace);
     }
 
-    /// Whether no event was found.
+    /// Returns true where no event was found.
     pub fn is_empty(&self) -> bool {
         self.trace.is_none()
     }

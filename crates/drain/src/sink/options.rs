@@ -257,7 +257,7 @@ pub struct RecoverableSink {
     pub min_level: Level,
     /// Callsites whose records it takes.
     pub targets: Targets,
-    /// Whether its lines go to standard output of the process that drains. A session does not say so.
+    /// Set where its lines go to standard output of the process that drains. A session does not say so.
     pub is_console: bool,
 }
 

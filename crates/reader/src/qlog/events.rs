@@ -7,7 +7,7 @@ use super::values::{Object, Values, milliseconds, non_zero, put};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// How a field becomes a member.
+/// Conversion of a field into a member.
 #[derive(Clone, Copy)]
 enum As {
     Text,
@@ -168,7 +168,7 @@ const PLAIN: &[Plain] = &[
     ),
 ];
 
-/// What one end allows the other.
+/// Limits that one end sets for the other.
 const LIMITS: &[(&str, &str, As)] = &[
     (
         "active_connection_id_limit",

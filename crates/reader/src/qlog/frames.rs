@@ -4,7 +4,7 @@ use super::names::{frame_type, transport_error};
 use super::values::{Object, Values, milliseconds, put};
 use serde_json::{Value, json};
 
-/// How an argument of a frame becomes a member.
+/// Conversion of an argument of a frame into a member.
 #[derive(Clone, Copy)]
 enum As {
     Number,

@@ -5,7 +5,7 @@ use super::values::{Object, Values, non_zero, put};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What the last packets of 1-RTT said, in each direction.
+/// Headers of the last packets of 1-RTT, in each direction.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
     sent: Header,
