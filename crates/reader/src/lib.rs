@@ -25,6 +25,7 @@ mod last;
 mod limits;
 mod log_files;
 mod merge;
+pub mod pages;
 mod pairs;
 mod parse;
 mod part;

@@ -58,3 +58,18 @@ pub(crate) const POLL_BYTES_MAX: usize = 4 << 20;
 
 /// Digits of the number of a rotation in a file's name, at least; fewer are of an earlier form, within one second.
 pub(crate) const SEQUENCE_DIGITS_MIN: usize = 6;
+
+/// Bytes of a page at least: a screen needs one of each log, and 1000 logs are to fit into 64 MiB.
+pub(crate) const PAGE_BYTES_MIN: u64 = 64 * 1024;
+
+/// Bytes of a page at most: it is read and taken apart within the time of a few screens.
+pub(crate) const PAGE_BYTES_MAX: u64 = 16 << 20;
+
+/// Pages of one log from which on they are larger: their index then takes some megabytes.
+pub(crate) const PAGES_WANTED: u64 = 1 << 16;
+
+/// Pages of one log that have an entry in the index; a log that has grown beyond that is shown without counts there.
+pub(crate) const PAGES_INDEXED_MAX: u32 = 1 << 20;
+
+/// Bytes of pages that are kept in memory.
+pub(crate) const PAGES_KEPT_BYTES_MAX: usize = 64 << 20;

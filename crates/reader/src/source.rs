@@ -414,7 +414,7 @@ fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usi
 
 /// Takes the colours out that a console's layout put in: `ESC [ 1 ; 31 m`. Returns where the bytes end now. Half of a
 /// sequence at the end stays for the next time.
-fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
+pub(crate) fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
     let Some(first) = chunk.get(from..end).and_then(|bytes| memchr::memchr(0x1b, bytes)) else {
         return end;
     };

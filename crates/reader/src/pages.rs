@@ -1,0 +1,28 @@
+//! Logs in pages: bounded pieces of a log that are read in any order, so that a screen shows any part of a large log at once.
+//!
+//! ```text
+//! PagedLog ─► Page ─► TimeLine        records of one piece; records of all logs, forwards and backwards
+//!     └► PageIndex ◄─ indexer         counts of each page, made by a thread behind the screen
+//! ```
+//!
+//! A page has the records that begin in a fixed range of bytes of its log, so any page is read without those before it. What
+//! cannot be read at any place (standard input, compressed files, segments, rings) is first copied as lines into a file
+//! without a name: a [`Spool`]. The index has one entry for each page and not for each record: 10 GB of text take 2 MB.
+
+mod index;
+mod indexer;
+mod page;
+mod paged_log;
+mod parts;
+mod spool;
+mod time_line;
+mod walk;
+
+pub use index::{PageFacts, PageIndex};
+pub use indexer::Indexer;
+pub use page::{Page, PageRecord};
+pub use paged_log::{Change, PagedLog};
+pub use parts::{RecordField, RecordParts, RecordReader};
+pub use spool::Spool;
+pub use time_line::{Budget, TimeLine};
+pub use walk::{Direction, From, RecordPlace, Step, Walk, Want};
