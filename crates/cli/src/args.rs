@@ -9,14 +9,15 @@ use crate::docs_args::{CompletionsArgs, ManArgs};
 use crate::drain::DrainArgs;
 use crate::dump_args::DumpArgs;
 use crate::filter_args::FilterArgs;
-use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
 use crate::run_args::RunArgs;
 use crate::send::SendArgs;
 use crate::session_args::{AgentAt, RunDirArgs};
 use crate::tail_args::TailArgs;
+use crate::time_args::TimeArgs;
 use crate::top::args::TopArgs;
+use crate::view::args::ViewArgs;
 use clap::builder::Styles;
 use clap::builder::styling::{AnsiColor, Effects};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -65,6 +66,7 @@ Examples:
   logdrive run -- make -j8              keeps what any program prints, as make.log
   logdrive cat app.log --level warn     warnings and errors, in colour
   logdrive agent                        drains the logs of many processes in one place
+  logdrive view shop                    its log on a screen, to search and filter
   logdrive tail shop                    what all processes of a program log, as it comes
   logdrive top                          who logs how much, and keys to change it
   logdrive ps                           which programs log, and what dead ones left
@@ -90,6 +92,7 @@ pub(crate) enum Command {
     Cat(CatArgs),
     Import(ImportArgs),
     Tail(TailArgs),
+    View(ViewArgs),
     Top(TopArgs),
     Ps(PsArgs),
     Stats(StatsArgs),
@@ -132,21 +135,8 @@ pub(crate) struct CatArgs {
 
     #[command(flatten)]
     pub(crate) filters: FilterArgs,
-    /// Only records from this time on
-    ///
-    /// A time such as 2026-11-21T12:34:56Z, a date, a time of today such as 12:34, or how long ago: 90s, 10m, 2h, 3d.
-    /// Without a zone a time is UTC, as in the logs.
-    #[arg(
-        long, value_name = "TIME", help_heading = "Filters",
-        value_parser = |text: &str| read_instant(text, Edge::First)
-    )]
-    pub(crate) since: Option<u64>,
-    /// Only records up to this time; a date means all of that day
-    #[arg(
-        long, value_name = "TIME", help_heading = "Filters",
-        value_parser = |text: &str| read_instant(text, Edge::Last)
-    )]
-    pub(crate) until: Option<u64>,
+    #[command(flatten)]
+    pub(crate) times: TimeArgs,
 
     /// Print records in this form, whatever the input
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]

@@ -71,6 +71,12 @@ pub(crate) enum CliError {
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
     UnknownSession { name: String, hint: String },
+    #[error(
+        "there is no file {name}, and no running program of that name; `logdrive ps` lists those there are"
+    )]
+    NothingToView { name: String },
+    #[error("a screen needs a terminal: `logdrive cat` prints to files and pipes")]
+    NoTerminal,
     #[error("no running process named {name}{hint}")]
     NoRunningProcess { name: String, hint: String },
     #[error("cannot control {process}: {cause}")]
@@ -108,6 +114,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NothingToRead
+            | Self::NoTerminal
             | Self::TooManyFiles { .. }
             | Self::NoManual { .. }
             | Self::NothingToListen

@@ -36,6 +36,8 @@ mod recover;
 mod run;
 mod run_args;
 mod sample;
+mod screen;
+mod screen_paint;
 mod send;
 mod session_args;
 mod session_finder;
@@ -46,7 +48,9 @@ mod suggestion;
 mod table;
 mod tail;
 mod tail_args;
+mod time_args;
 mod top;
+mod view;
 mod watched_session;
 
 use args::{Cli, Command};
@@ -80,6 +84,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Import(args) => import::run(args),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
+        Command::View(args) => view::run(args, cli.color),
         Command::Top(args) => top::run(args, cli.color).map(|()| true),
         Command::Ps(args) => ps::run(args, cli.color).map(|()| true),
         Command::Stats(args) => stats::run(args, cli.color).map(|()| true),

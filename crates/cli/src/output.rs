@@ -86,7 +86,12 @@ pub(crate) fn process_title(app: &str, pid: u32) -> String {
 
 /// Returns a foreign name on one line, without what a terminal would obey.
 pub(crate) fn safe(text: &str) -> String {
+    safe_bytes(text.as_bytes())
+}
+
+/// Returns foreign bytes as text without what a terminal would obey.
+pub(crate) fn safe_bytes(text: &[u8]) -> String {
     let mut bytes = Vec::new();
-    put_safe(&mut bytes, text.as_bytes());
+    put_safe(&mut bytes, text);
     String::from_utf8_lossy(&bytes).into_owned()
 }

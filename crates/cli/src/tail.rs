@@ -4,7 +4,7 @@
 //! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
 //! to that moment, which takes the time between two flushes of the log, 25 ms by default.
 
-mod past;
+pub(crate) mod past;
 mod pause;
 
 use crate::cat::lines::{Format, Lines};
@@ -131,7 +131,12 @@ impl<'a> Tail<'a> {
             args,
             finder,
             follow: Follow::new(options),
-            lines: Lines::new(&args.filters, args.since, args.format, color)?,
+            lines: Lines::new(
+                &args.filters,
+                args.since.as_ref().and_then(|since| since.unix_ns(&args.zone)),
+                args.format,
+                color,
+            )?,
             known: BTreeMap::new(),
             next_id: 0,
             began_unix_ns: now_unix_ns(),
@@ -263,7 +268,7 @@ impl<'a> Tail<'a> {
     fn show_past(&mut self, signals: &Signals) -> Result<(), CliError> {
         self.began_unix_ns = now_unix_ns();
         self.has_begun = true;
-        let count = match (self.args.lines, self.args.since) {
+        let count = match (self.args.lines, &self.args.since) {
             (Some(lines), _) => lines as usize,
             (None, Some(_)) => usize::MAX,
             (None, None) => 10,

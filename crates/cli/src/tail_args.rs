@@ -2,9 +2,9 @@
 
 use crate::cat::lines::Format;
 use crate::filter_args::FilterArgs;
-use crate::instant::{Edge, read_instant};
 use crate::limits::LAST_RECORDS_MAX;
 use crate::session_args::{AgentAt, RunDirArgs};
+use crate::time_args::{GivenTime, ZoneArgs};
 use clap::Args;
 
 /// Follow live what programs log
@@ -25,9 +25,11 @@ pub(crate) struct TailArgs {
         value_parser = clap::value_parser!(u32).range(0..=i64::from(LAST_RECORDS_MAX))
     )]
     pub(crate) lines: Option<u32>,
-    /// Begin with the records from this time on, from the log files and their rotated ones: 5m, 12:34, a date
-    #[arg(long, value_name = "TIME", value_parser = |text: &str| read_instant(text, Edge::First))]
-    pub(crate) since: Option<u64>,
+    /// Begin with the records from this time on, from the log files and their rotated ones: 5m, 12:34, a date, 'yesterday 14:00'
+    #[arg(long, value_name = "TIME", value_parser = GivenTime::since)]
+    pub(crate) since: Option<GivenTime>,
+    #[command(flatten)]
+    pub(crate) zone: ZoneArgs,
     /// Print what there is, and end
     #[arg(long)]
     pub(crate) no_follow: bool,

@@ -211,6 +211,30 @@ fn reader_behind(first: Vec<u8>, file: File) -> io::Result<(Box<dyn Read + Send 
     Ok((reader, is_gzip || is_zstd))
 }
 
+/// Whether a file is read as it stands, in any order: it is a regular one, not compressed, and no segment.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn is_plain_text(path: &Path) -> Result<bool, ReadError> {
+    if path.as_os_str() == "-" {
+        return Ok(false);
+    }
+    let kind = std::fs::metadata(path)
+        .map_err(ReadError::open(path))?
+        .file_type();
+    if kind.is_dir() {
+        return Err(ReadError::Directory {
+            path: path.to_owned(),
+        });
+    }
+    if !kind.is_file() {
+        return Ok(false);
+    }
+    let mut file = File::open(path).map_err(ReadError::open(path))?;
+    let first = first_bytes(&mut file).map_err(ReadError::read(path))?;
+    Ok(!first.starts_with(&GZIP) && first != ZSTD && first != MAGIC)
+}
+
 /// Reads the bytes that say how a file is compressed, whatever its name, as standard input has none.
 fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
     let mut first = Vec::with_capacity(ZSTD.len());

@@ -25,4 +25,4 @@ pub use paged_log::{Change, PagedLog};
 pub use parts::{RecordField, RecordParts, RecordReader};
 pub use spool::Spool;
 pub use time_line::{Budget, TimeLine};
-pub use walk::{Direction, From, RecordPlace, Step, Walk, Want};
+pub use walk::{Direction, RecordPlace, Step, Walk, WalkFrom, Want};

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// Runs the command. `false` when something could not be read, which has been said.
 pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> {
-    let filter = args.filters.filter(args.since, args.until);
+    let filter = args.filters.filter(args.times.since_ns(), args.times.until_ns());
     let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
     if args.format() == Some(CatFormat::Qlog) {

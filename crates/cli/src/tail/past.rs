@@ -206,7 +206,7 @@ fn has_written(path: &Path, committed: u64) -> bool {
 }
 
 /// The log files of a session, the one with the most records first. Those that do not exist are left out.
-pub(super) fn files_of(view: &SessionReader, pid: u32) -> Vec<PathBuf> {
+pub(crate) fn files_of(view: &SessionReader, pid: u32) -> Vec<PathBuf> {
     file_sinks(view)
         .into_iter()
         .map(|(_, path)| of_process(&path, pid).unwrap_or(path))

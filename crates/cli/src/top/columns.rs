@@ -117,7 +117,7 @@ pub(super) fn head_of(columns: &[Column], widths: &[usize], palette: Paint) -> L
 }
 
 /// Text that takes exactly so many places of a screen.
-pub(super) fn fit(text: &str, width: usize, side: Side) -> String {
+pub(crate) fn fit(text: &str, width: usize, side: Side) -> String {
     let text = cut(text, width);
     let missing = " ".repeat(width.saturating_sub(Span::raw(text.as_str()).width()));
     match side {
@@ -127,7 +127,7 @@ pub(super) fn fit(text: &str, width: usize, side: Side) -> String {
 }
 
 /// The front of a text, with a mark where some of it is missing.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
     }

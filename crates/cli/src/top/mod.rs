@@ -10,10 +10,8 @@ mod input;
 mod limits;
 mod list;
 mod model;
-mod paint;
 mod prompt;
 mod sample;
-mod screen;
 mod snapshot;
 mod source;
 #[cfg(test)]
@@ -22,13 +20,13 @@ mod view;
 
 use crate::error::CliError;
 use crate::paint::{ColorChoice, Paint};
+use crate::screen::Screen;
 use crate::signals::Signals;
 use args::TopArgs;
 use model::{Effect, Model, Tone};
 use ratatui::crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use screen::Screen;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use source::Source;
 use std::io::{self, IsTerminal};

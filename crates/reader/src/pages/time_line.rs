@@ -4,12 +4,11 @@ use super::index::{PageFacts, PageIndex};
 use super::indexer::{Indexer, Task};
 use super::page::{Page, PageRecord};
 use super::paged_log::{Change, PagedLog};
-use super::walk::{Direction, From, Head, RecordPlace, Step, Walk, Want};
+use super::walk::{Direction, Head, RecordPlace, Step, Walk, WalkFrom, Want};
 use crate::filter::{Filter, LineFilter};
 use crate::limits::PAGES_KEPT_BYTES_MAX;
 use crate::times::Times;
 use jiff::tz::TimeZone;
-use logdrive_wire::Level;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
@@ -327,15 +326,20 @@ impl TimeLine {
     }
 
     /// Begins a walk.
-    pub fn walk(&mut self, from: From, direction: Direction) -> Walk {
+    pub fn walk(&mut self, from: WalkFrom, direction: Direction) -> Walk {
+        let from = match (from, self.range) {
+            (WalkFrom::Start, (first @ 1.., _)) => WalkFrom::Time(first),
+            (WalkFrom::End, (_, last)) if last < u64::MAX => WalkFrom::Time(last + 1),
+            (from, _) => from,
+        };
         let heads = (0..self.logs.len() as u32).map(|log| {
             let (page, record) = match from {
-                From::Start => (0, 0),
-                From::End => (self.pages(log), 0),
-                From::Time(unix_ns) => self.boundary(log, |time| time < unix_ns),
-                From::At(place) if place.log == log => (place.page, place.record),
-                From::Behind(place) if place.log == log => (place.page, place.record + 1),
-                From::At(place) | From::Behind(place) => {
+                WalkFrom::Start => (0, 0),
+                WalkFrom::End => (self.pages(log), 0),
+                WalkFrom::Time(unix_ns) => self.boundary(log, |time| time < unix_ns),
+                WalkFrom::At(place) if place.log == log => (place.page, place.record),
+                WalkFrom::Behind(place) if place.log == log => (place.page, place.record + 1),
+                WalkFrom::At(place) | WalkFrom::Behind(place) => {
                     self.boundary(log, |time| (time, log) < (place.unix_ns, place.log))
                 }
             };
@@ -535,6 +539,7 @@ fn is_wanted(page: &Page, number: usize, passes: Option<&Vec<bool>>, want: Want<
 mod tests {
     use super::*;
     use logdrive_query::Query;
+    use logdrive_wire::Level;
     use std::io::Write;
 
     /// Two logs: one of even, one of odd seconds, and every tenth second an error, with the numbers of the seconds.
@@ -556,7 +561,13 @@ mod tests {
         (line, files)
     }
 
-    fn ids(line: &mut TimeLine, from: From, direction: Direction, want: Want<'_>, most: usize) -> Vec<u64> {
+    fn ids(
+        line: &mut TimeLine,
+        from: WalkFrom,
+        direction: Direction,
+        want: Want<'_>,
+        most: usize,
+    ) -> Vec<u64> {
         let mut walk = line.walk(from, direction);
         let mut budget = Budget::bytes(u64::MAX);
         let mut ids = Vec::new();
@@ -582,9 +593,21 @@ mod tests {
     fn both_ways_the_records_of_all_logs_come_in_order() {
         let (mut line, _files) = logs(5_000);
         let all: Vec<u64> = (0..5_000).collect();
-        let forwards = ids(&mut line, From::Start, Direction::Forwards, Want::All, usize::MAX);
+        let forwards = ids(
+            &mut line,
+            WalkFrom::Start,
+            Direction::Forwards,
+            Want::All,
+            usize::MAX,
+        );
         assert_eq!(forwards, all);
-        let mut backwards = ids(&mut line, From::End, Direction::Backwards, Want::All, usize::MAX);
+        let mut backwards = ids(
+            &mut line,
+            WalkFrom::End,
+            Direction::Backwards,
+            Want::All,
+            usize::MAX,
+        );
         backwards.reverse();
         assert_eq!(backwards, all);
     }
@@ -593,7 +616,7 @@ mod tests {
     fn a_walk_begins_at_any_record_and_time() {
         let (mut line, _files) = logs(5_000);
         let mut walk = line.walk(
-            From::Time((1_795_264_496 + 2_345) * 1_000_000_000),
+            WalkFrom::Time((1_795_264_496 + 2_345) * 1_000_000_000),
             Direction::Forwards,
         );
         let mut budget = Budget::bytes(u64::MAX);
@@ -603,25 +626,25 @@ mod tests {
         assert_eq!(id(&mut line, place), 2_345);
         let at = |line: &mut TimeLine, from, direction| ids(line, from, direction, Want::All, 2);
         assert_eq!(
-            at(&mut line, From::At(place), Direction::Forwards),
+            at(&mut line, WalkFrom::At(place), Direction::Forwards),
             [2_345, 2_346]
         );
         assert_eq!(
-            at(&mut line, From::Behind(place), Direction::Forwards),
+            at(&mut line, WalkFrom::Behind(place), Direction::Forwards),
             [2_346, 2_347]
         );
         assert_eq!(
-            at(&mut line, From::At(place), Direction::Backwards),
+            at(&mut line, WalkFrom::At(place), Direction::Backwards),
             [2_344, 2_343]
         );
         assert_eq!(
-            at(&mut line, From::Behind(place), Direction::Backwards),
+            at(&mut line, WalkFrom::Behind(place), Direction::Backwards),
             [2_345, 2_344]
         );
         line.set_range((place.unix_ns, place.unix_ns + 3_000_000_000));
-        let range = ids(&mut line, From::Start, Direction::Forwards, Want::All, 99);
+        let range = ids(&mut line, WalkFrom::Start, Direction::Forwards, Want::All, 99);
         assert_eq!(range, [2_345, 2_346, 2_347, 2_348]);
-        let range = ids(&mut line, From::End, Direction::Backwards, Want::All, 99);
+        let range = ids(&mut line, WalkFrom::End, Direction::Backwards, Want::All, 99);
         assert_eq!(range, [2_348, 2_347, 2_346, 2_345]);
     }
 
@@ -630,18 +653,24 @@ mod tests {
         let (mut line, _files) = logs(5_000);
         let errors = ids(
             &mut line,
-            From::Start,
+            WalkFrom::Start,
             Direction::Forwards,
             Want::Level(Level::Warn),
             3,
         );
         assert_eq!(errors, [3, 13, 23]);
         let has = |bytes: &[u8]| memchr::memmem::find(bytes, b"id=49").is_some();
-        let found = ids(&mut line, From::End, Direction::Backwards, Want::Match(&has), 3);
+        let found = ids(
+            &mut line,
+            WalkFrom::End,
+            Direction::Backwards,
+            Want::Match(&has),
+            3,
+        );
         assert_eq!(found, [4_999, 4_998, 4_997]);
         let query = Query::parse_filter("id:range[100,110) -level:error").expect("a query");
         line.set_filter(Some(Filter::default().asking(query.plan(0))));
-        let passing = ids(&mut line, From::Start, Direction::Forwards, Want::Passing, 99);
+        let passing = ids(&mut line, WalkFrom::Start, Direction::Forwards, Want::Passing, 99);
         assert_eq!(passing, [100, 101, 102, 104, 105, 106, 107, 108, 109]);
     }
 
@@ -649,7 +678,7 @@ mod tests {
     fn a_step_comes_back_when_its_budget_is_used_up() {
         let (mut line, _files) = logs(20_000);
         let has = |bytes: &[u8]| bytes.ends_with(b"id=19999\n");
-        let mut walk = line.walk(From::Start, Direction::Forwards);
+        let mut walk = line.walk(WalkFrom::Start, Direction::Forwards);
         let mut steps = 0;
         let found = loop {
             steps += 1;
@@ -683,8 +712,8 @@ mod tests {
             std::thread::yield_now();
         }
         for (from, direction) in [
-            (From::Start, Direction::Forwards),
-            (From::End, Direction::Backwards),
+            (WalkFrom::Start, Direction::Forwards),
+            (WalkFrom::End, Direction::Backwards),
         ] {
             let expected = ids(&mut plain, from, direction, Want::Passing, 99);
             assert_eq!(ids(&mut line, from, direction, Want::Passing, 99), expected);
@@ -695,7 +724,7 @@ mod tests {
     #[test]
     fn what_is_added_to_a_log_is_found() {
         let (mut line, mut files) = logs(100);
-        let last = ids(&mut line, From::End, Direction::Backwards, Want::All, 1);
+        let last = ids(&mut line, WalkFrom::End, Direction::Backwards, Want::All, 1);
         assert_eq!(last, [99]);
         writeln!(
             files[0],
@@ -703,7 +732,7 @@ mod tests {
         )
         .expect("written");
         assert_eq!(line.look(), [(0, Change::Grown)]);
-        let last = ids(&mut line, From::End, Direction::Backwards, Want::All, 1);
+        let last = ids(&mut line, WalkFrom::End, Direction::Backwards, Want::All, 1);
         assert_eq!(last, [100]);
     }
 }

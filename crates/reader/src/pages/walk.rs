@@ -18,7 +18,7 @@ pub struct RecordPlace {
 
 /// Place at which a walk begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum WalkFrom {
     /// Start of all logs.
     Start,
     /// End of all logs.

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 impl Paint {
     /// Returns the style of something by its meaning.
-    pub(super) fn style(self, meaning: Meaning) -> Style {
+    pub(crate) fn style(self, meaning: Meaning) -> Style {
         let weight = match meaning {
             Meaning::Title | Meaning::Bad | Meaning::Level(Level::Fatal) => Modifier::BOLD,
             Meaning::Warning if !self.on => Modifier::BOLD,
@@ -22,7 +22,7 @@ impl Paint {
     }
 
     /// The line of whatever is selected; `has_focus` where keys are about it.
-    pub(super) fn selected(self, has_focus: bool) -> Style {
+    pub(crate) fn selected(self, has_focus: bool) -> Style {
         if has_focus {
             Style::new().add_modifier(Modifier::REVERSED)
         } else {
@@ -31,7 +31,7 @@ impl Paint {
     }
 
     /// The bar at the top and between two lists.
-    pub(super) fn bar(self, has_focus: bool) -> Style {
+    pub(crate) fn bar(self, has_focus: bool) -> Style {
         match (self.on, has_focus) {
             (true, true) => Style::new().fg(Color::Black).bg(Color::Cyan),
             (true, false) => Style::new().fg(Color::White).bg(Color::DarkGray),
