@@ -288,7 +288,9 @@ fn draw_detail(frame: &mut Frame<'_>, model: &mut Model, area: Rect, palette: Pa
     let [title, lines] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
     let detail = &mut model.detail;
     detail.height = lines.height.into();
-    detail.scroll = detail.scroll.min(detail.lines.len().saturating_sub(detail.height));
+    detail.scroll = detail
+        .scroll
+        .min(detail.lines.len().saturating_sub(detail.height));
     let end = (detail.scroll + detail.height).min(detail.lines.len());
     let text = format!(
         " record, lines {} to {end} of {}",

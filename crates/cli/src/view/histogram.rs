@@ -18,6 +18,8 @@ pub(super) struct Bin {
 pub(super) struct Histogram {
     pub(super) is_open: bool,
     pub(super) bins: Vec<Bin>,
+    /// Columns of the screen.
+    pub(super) width: usize,
     /// First and last time of the bins.
     pub(super) range: Option<(u64, u64)>,
     /// Ranges that were shown before, the widest first.
@@ -63,7 +65,8 @@ impl Histogram {
     }
 
     /// Counts the records anew, if something has changed; whether it has.
-    pub(super) fn count(&mut self, line: &mut TimeLine, width: usize) -> bool {
+    pub(super) fn count(&mut self, line: &mut TimeLine) -> bool {
+        let width = self.width;
         let range = self.zoomed.last().copied().or_else(|| line.times());
         let (done, _) = line.index().progress(line.is_filtered());
         let made_of = (line.filter_number(), done, range, width);

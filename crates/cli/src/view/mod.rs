@@ -151,8 +151,7 @@ impl Viewer {
         let is_soon = self.sources.is_live() || self.model.is_following;
         self.look_at = Instant::now() + if is_soon { LIVE_EVERY } else { LOOK_EVERY };
         let is_counting = before.0 < before.1;
-        let width = usize::from(self.areas.histogram.width);
-        let counts = self.model.histogram.is_open && self.model.histogram.count(&mut self.model.line, width);
+        let counts = self.model.histogram.is_open && self.model.histogram.count(&mut self.model.line);
         looked.has_changed || has_failed || is_counting || counts
     }
 
@@ -240,11 +239,9 @@ impl Viewer {
             self.model.resize(self.areas.rows.height.into());
             self.model.go_on(STEP_BYTES);
         }
-        if self.model.histogram.bins.len() != usize::from(self.areas.histogram.width)
-            && self.areas.histogram.height > 0
-        {
-            let width = self.areas.histogram.width.into();
-            self.model.histogram.count(&mut self.model.line, width);
+        self.model.histogram.width = size.width.into();
+        if self.model.histogram.bins.len() != self.model.histogram.width && self.areas.histogram.height > 0 {
+            self.model.histogram.count(&mut self.model.line);
         }
         let places: Vec<_> = self.model.window.rows.iter().copied().collect();
         self.model.line.show(&places);

@@ -312,6 +312,7 @@ impl Model {
             Command::Brush => {
                 self.histogram.is_open = true;
                 self.mode = Mode::Brush;
+                self.histogram.count(&mut self.line);
                 let cursor = self.window.cursor();
                 let column = cursor.and_then(|cursor| self.histogram.column_of(cursor.unix_ns));
                 self.histogram.brush = Some(column.map_or((0, 0), |column| (column, column)));
