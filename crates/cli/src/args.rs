@@ -170,6 +170,8 @@ pub(crate) enum CatFormat {
     Text,
     /// One JSON object a line
     Json,
+    /// `key=value` pairs
+    Logfmt,
     /// A qlog trace of one connection, for qvis: of records of the tracer for quic-go
     Qlog,
 }
@@ -207,6 +209,7 @@ Examples:
   logdrive cat quic.log --format qlog > c.sqlog   a connection of quic-go, for qvis
   logdrive cat app.log -m net::quic -t worker-3   one module in one thread
   logdrive cat app.log --json | jq .message       text made into JSON lines
+  logdrive cat app.json --format logfmt           JSON made into pairs; also --format text
   tail -f app.log | logdrive cat -l error         errors as they come
   zcat old.gz | logdrive cat --color always | less -R
 

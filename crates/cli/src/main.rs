@@ -21,6 +21,7 @@ mod dump_args;
 mod edit;
 mod error;
 mod filter_args;
+mod format_args;
 mod import;
 mod instant;
 mod level;

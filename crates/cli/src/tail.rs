@@ -7,8 +7,9 @@
 pub(crate) mod past;
 mod pause;
 
-use crate::cat::lines::{Format, Lines};
+use crate::cat::lines::Lines;
 use crate::error::CliError;
+use crate::format_args::Format;
 use crate::instant::now_unix_ns;
 use crate::output::{note, process_title, safe};
 use crate::paint::{ColorChoice, Paint, Style};
@@ -113,7 +114,8 @@ struct Tail<'a> {
 
 impl<'a> Tail<'a> {
     fn new(args: &'a TailArgs, color: ColorChoice) -> Result<Self, CliError> {
-        let style = match args.format {
+        let format = args.format.chosen().unwrap_or_default();
+        let style = match format {
             Format::Text => LayoutStyle::Text,
             Format::Json => LayoutStyle::Json,
             Format::Logfmt => LayoutStyle::Logfmt,
@@ -134,7 +136,7 @@ impl<'a> Tail<'a> {
             lines: Lines::new(
                 &args.filters,
                 args.since.as_ref().and_then(|since| since.unix_ns(&args.zone)),
-                args.format,
+                format,
                 color,
             )?,
             known: BTreeMap::new(),

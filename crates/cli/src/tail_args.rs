@@ -1,7 +1,7 @@
 //! Arguments of `logdrive tail`.
 
-use crate::cat::lines::Format;
 use crate::filter_args::FilterArgs;
+use crate::format_args::FormatArgs;
 use crate::limits::LAST_RECORDS_MAX;
 use crate::session_args::{AgentAt, RunDirArgs};
 use crate::time_args::{GivenTime, ZoneArgs};
@@ -38,17 +38,8 @@ pub(crate) struct TailArgs {
     pub(crate) wait: bool,
     #[command(flatten)]
     pub(crate) filters: FilterArgs,
-    /// How records are printed: text, json, logfmt
-    #[arg(
-        long,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t,
-        hide_default_value = true,
-        hide_possible_values = true,
-        help_heading = "Output"
-    )]
-    pub(crate) format: Format,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
     #[command(flatten)]
     pub(crate) run_dir: RunDirArgs,
     #[command(flatten)]
@@ -62,7 +53,7 @@ Examples:
   logdrive tail shop -m net::quic -f peer=7  one module, one peer
   logdrive tail shop -q 'timeout or took_ms:>250'  words, or slow ones
   logdrive tail shop --since 5m              the last five minutes, then live
-  logdrive tail 4711 -n 0 --format json | jq .message
+  logdrive tail 4711 -n 0 --json | jq .message
   logdrive tail shop --wait                  from the first record of the next start on
   logdrive tail shop -n 100 --no-follow      a look at the end of its logs
 

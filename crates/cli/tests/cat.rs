@@ -186,6 +186,35 @@ fn processes_that_share_a_log_are_told_apart_by_filters_and_in_json() {
 }
 
 #[test]
+fn every_form_becomes_pairs() {
+    let dir = logs();
+    let found = cat(dir.path(), &["--format", "logfmt"]);
+    let expected = r#"ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=shop::net caller=net.rs:42 msg="connected to 10.0.0.1:80" peer=7 name="a b"
+ts=2026-11-21T12:34:56.150000000Z level=debug thread=main module=gate::http caller=src/http.rs:12 msg="request \"GET /\"" status=200 took_ms=1.50 id=9
+ts=2026-11-21T12:34:56.160000000Z level=info thread=main module=db caller=pool.rs:3 msg="pool ready" size=8 name="the pool"
+"#;
+    assert_eq!(found.split_inclusive('\n').take(3).collect::<String>(), expected);
+    let spans = found.lines().find(|line| line.contains("msg=sent"));
+    assert_eq!(spans, None, "messages stand between quotes");
+    // What was made is read like what was logged.
+    let made = with_stdin(
+        dir.path(),
+        &["cat", "-f", "order_id=7", "--json"],
+        found.as_bytes(),
+    );
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).expect("an object");
+    assert_eq!(made["reason"], "no \"stock\"");
+    assert_eq!(
+        made["message"],
+        "order failed\nthread 'main' panicked at src/main.rs:1:1:\n  explode()"
+    );
+    for same in [["--json", "--json"], ["--text", "--text"]] {
+        let form = ["--format", same[0].trim_start_matches('-')];
+        assert_eq!(cat(dir.path(), &form), cat(dir.path(), &same[..1]), "{same:?}");
+    }
+}
+
+#[test]
 fn every_form_becomes_lines_of_text() {
     let dir = logs();
     let expected = r#"2026-11-21T12:34:56.150000000Z DEBUG main gate::http http.rs:12 req{id=9}: request "GET /" status=200 took_ms=1.50

@@ -153,6 +153,105 @@ fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Na
     }
 }
 
+/// Keys of a logfmt line that are not fields, as the logfmt layout has them.
+const RESERVED_LOGFMT: [&[u8]; 12] = [
+    // As for JSON.
+    b"app",
+    b"pid",
+    b"ts",
+    b"level",
+    b"thread",
+    b"target",
+    b"module",
+    b"caller",
+    b"msg",
+    b"spans",
+    b"malformed",
+    b"cut",
+];
+
+/// Writes a record as a line of logfmt, with the keys and in the order of that layout.
+pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+    let start = out.len();
+    let mut put = |key: &[u8], value: &[u8]| {
+        if out.len() > start {
+            out.push(b' ');
+        }
+        out.extend_from_slice(key);
+        out.push(b'=');
+        put_logfmt_value(out, value, false);
+    };
+    if let Some(unix_ns) = record.unix_ns {
+        put(b"ts", &time_text(bytes, record, unix_ns));
+    }
+    if let Some(level) = record.level {
+        put(b"level", level.name().to_ascii_lowercase().as_bytes());
+    }
+    if !record.process.app.is_empty() {
+        put(b"app", record.process.app.of(bytes));
+        put(b"pid", record.process.pid.of(bytes));
+    }
+    for (key, text) in [(&b"thread"[..], record.thread), (b"module", record.module)] {
+        if !text.is_empty() {
+            put(key, &text.plain(bytes));
+        }
+    }
+    if !record.file.is_empty() {
+        let mut caller = record.file.plain(bytes).into_owned();
+        if !record.line.is_empty() {
+            caller.push(b':');
+            caller.extend_from_slice(record.line.of(bytes));
+        }
+        put(b"caller", &caller);
+    }
+    let mut message = record.message.plain(bytes).into_owned();
+    let further = record.further_lines(bytes);
+    if !further.is_empty() {
+        message.push(b'\n');
+        message.extend_from_slice(further);
+    }
+    out.extend_from_slice(if out.len() > start { b" msg=" } else { b"msg=" });
+    put_logfmt_value(out, &message, true);
+    names.clear();
+    let reserved = match record.process.app.is_empty() {
+        true => &RESERVED_LOGFMT[2..],
+        false => &RESERVED_LOGFMT,
+    };
+    let fields = record.fields_of(None).filter(|field| !is_absent(field, bytes));
+    for field in fields {
+        put_logfmt_field(out, bytes, field, names, reserved);
+    }
+    for number in 0..record.span_names.len() {
+        for field in record
+            .fields_of(Some(number))
+            .filter(|field| !is_absent(field, bytes))
+        {
+            put_logfmt_field(out, bytes, field, names, reserved);
+        }
+    }
+    out.push(b'\n');
+}
+
+fn put_logfmt_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Names, reserved: &[&[u8]]) {
+    out.push(b' ');
+    let key = field.key.plain(bytes);
+    let key = names.unique(&key, reserved);
+    // A key cannot be quoted.
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b'"');
+    out.extend(key.iter().map(|byte| if is_plain(*byte) { *byte } else { b'_' }));
+    out.push(b'=');
+    put_logfmt_value(out, &field.value.plain(bytes), false);
+}
+
+/// Writes a value, between quotes where it would not be clear where it ends.
+fn put_logfmt_value(out: &mut Vec<u8>, value: &[u8], quoted: bool) {
+    let is_bare = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b'"');
+    match !quoted && !value.is_empty() && value.iter().all(is_bare) {
+        true => out.extend_from_slice(value),
+        false => put_json_string(out, value),
+    }
+}
+
 /// Writes a member that is a string, and the comma behind it.
 fn put_member(out: &mut Vec<u8>, key: &[u8], text: &[u8]) {
     put_plain_key(out, key);

@@ -19,17 +19,7 @@ pub enum Shape {
     Json,
     /// A line of text, and the lines that belong to it.
     Text,
-}
-
-/// Layout in which records of files and of live sessions are written alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Lines for people.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-    /// `key=value` pairs.
+    /// Pairs of key and value on a line.
     Logfmt,
 }
 
@@ -67,7 +57,7 @@ impl Formatter {
 
     /// Writes one record, or with `goes_on` a further piece of the record before.
     pub fn write(&mut self, pen: &mut impl Pen, shape: Shape, record: &[u8], goes_on: bool) {
-        if goes_on && shape != Shape::Json {
+        if goes_on && matches!(shape, Shape::AsIs | Shape::Text) {
             return put_lines(pen, record);
         }
         self.record.read(record, &mut self.times);
@@ -81,6 +71,12 @@ impl Formatter {
         }
         match (shape, self.record.form) {
             (Shape::Json, _) => return compose::json(pen.bytes(), record, &self.record, &mut self.names),
+            (Shape::Logfmt, Form::Logfmt) if self.record.further_lines(record).is_empty() => {
+                put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain);
+            }
+            (Shape::Logfmt, _) => {
+                return compose::logfmt(pen.bytes(), record, &self.record, &mut self.names);
+            }
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(pen, line, &self.record),
             (_, Form::Json) => put_pairs(pen, line, &self.record, members(line), Piece::Detail),
             (_, Form::Logfmt) => put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain),
@@ -90,17 +86,19 @@ impl Formatter {
         put_lines(pen, record.get(self.record.line_length..).unwrap_or(b""));
     }
 
-    /// Returns a record in a layout, with the process that wrote it if one is given. Text that does not have the layout's
-    /// form is left as it is: only JSON can be made of all forms.
-    pub fn convert(&mut self, record: &[u8], format: Format, process: Option<(&str, u32)>) -> Vec<u8> {
+    /// Returns a record in a form, with the process that wrote it if one is given.
+    pub fn convert(&mut self, record: &[u8], shape: Shape, process: Option<(&str, u32)>) -> Vec<u8> {
         self.record.read(record, &mut self.times);
         let (line, further) = record.split_at(self.record.line_length.min(record.len()));
         let mut out = Vec::with_capacity(record.len() + 64);
-        match (format, self.record.form) {
-            (Format::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Unknown) => {
+        match (shape, self.record.form) {
+            (Shape::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Unknown) => {
                 compose::json(&mut out, record, &self.record, &mut self.names);
             }
-            (Format::Text, Form::Json | Form::Logfmt | Form::Glog) => {
+            (Shape::Logfmt, Form::Text | Form::Json | Form::Glog | Form::Unknown) => {
+                compose::logfmt(&mut out, record, &self.record, &mut self.names);
+            }
+            (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
                 compose::text(&mut out, line, &self.record);
                 out.extend_from_slice(further);
             }

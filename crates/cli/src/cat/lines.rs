@@ -3,23 +3,11 @@
 use super::print::{PrintOptions, Printer};
 use crate::error::CliError;
 use crate::filter_args::FilterArgs;
+use crate::format_args::Format;
 use crate::output::Output;
 use crate::paint::ColorChoice;
-use clap::ValueEnum;
 use logdrive_reader::{Filter, Shape};
 use std::io::IsTerminal;
-
-/// Layout in which records are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
-    /// Lines for people
-    #[default]
-    Text,
-    /// One JSON object a line
-    Json,
-    /// `key=value` pairs
-    Logfmt,
-}
 
 /// Filters and prints lines.
 pub(crate) struct Lines {
@@ -63,12 +51,8 @@ impl Lines {
 
     /// Prints a record of a log file in the format that was asked for, with the process that wrote it, if any is given.
     pub(crate) fn print_past(&mut self, record: &[u8], process: Option<(&str, u32)>) -> Result<(), CliError> {
-        let format = match self.format {
-            Format::Text => logdrive_reader::Format::Text,
-            Format::Json => logdrive_reader::Format::Json,
-            Format::Logfmt => logdrive_reader::Format::Logfmt,
-        };
-        let line = self.printer.formatter.convert(record, format, process);
+        let shape = self.format.shape();
+        let line = self.printer.formatter.convert(record, shape, process);
         self.print(&line)
     }
 }

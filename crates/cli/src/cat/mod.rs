@@ -65,15 +65,21 @@ fn read<S: Sink<Error = CliError>>(
 fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
     let paint = color.for_stdout();
     PrintOptions {
-        shape: match args.format() {
-            Some(CatFormat::Json) => Shape::Json,
-            Some(CatFormat::Text) => Shape::Text,
-            Some(CatFormat::Qlog) | None => Shape::AsIs,
-        },
+        shape: shape(args),
         paint,
         safe: paint.on || std::io::stdout().is_terminal(),
         with_name: args.with_filename,
         marked: args.filters.marked(),
+    }
+}
+
+/// Form in which records are printed: without a wish, as they stand.
+fn shape(args: &CatArgs) -> Shape {
+    match args.format() {
+        Some(CatFormat::Text) => Shape::Text,
+        Some(CatFormat::Json) => Shape::Json,
+        Some(CatFormat::Logfmt) => Shape::Logfmt,
+        Some(CatFormat::Qlog) | None => Shape::AsIs,
     }
 }
 
@@ -104,9 +110,10 @@ fn open_sources(args: &CatArgs, printer: &mut Printer) -> Result<Vec<Source>, Cl
         chunk_bytes: chunk_bytes(logs.len()),
         keep_order: args.no_merge,
     };
-    let style = match args.format() {
-        Some(CatFormat::Json) => SegmentStyle::Json,
-        _ => SegmentStyle::Text,
+    let style = match shape(args) {
+        Shape::Json => SegmentStyle::Json,
+        Shape::Logfmt => SegmentStyle::Logfmt,
+        Shape::AsIs | Shape::Text => SegmentStyle::Text,
     };
     let source = |(name, parts)| Source::new(name, Input::new(parts).style(style.clone()), options);
     Ok(logs.into_iter().map(source).collect())
