@@ -359,6 +359,7 @@ fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
     if plan.mode == Mode::Drop {
         lines.allow_drops();
     }
+    let mut unordered = Vec::new();
     for path in log_files(dir)? {
         let bytes = std::fs::read(&path)?;
         let bytes = match path.extension().is_some_and(|extension| extension == "zst") {
@@ -378,22 +379,37 @@ fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
                 lines.take_notice(line);
                 continue;
             }
+            if plan.mode == Mode::SharedRotate {
+                unordered.push(line.to_owned());
+                continue;
+            }
             let checked = lines.check(line);
             checked.map_err(|why| format!("{why}: {line:?} in {}", path.display()))?;
         }
     }
+    // Programs that share a log which rotates go to a file beside it and back: files have no order among each other.
+    unordered.sort_by_cached_key(|line| number_of(line));
+    for line in unordered {
+        lines.check(&line).map_err(|why| format!("{why}: {line:?}"))?;
+    }
     Ok(lines)
 }
 
-/// Returns whether a compressed file beside this one has the same bytes: its compression was killed before it removed
-/// this one, which the next start does.
+/// Number of a line among those of its thread; 0 for a line that has none, which fails its check.
+fn number_of(line: &str) -> u64 {
+    let number = line.split(' ').nth(3);
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Whether a compressed file beside this one has the same bytes: its compression was killed before it removed this one, which
+/// the next start does.
 fn has_twin(path: &Path, bytes: &[u8]) -> Result<bool, Error> {
     let twin = PathBuf::from(format!("{}.zst", path.display()));
     Ok(twin.exists() && zstd::decode_all(&std::fs::read(&twin)?[..])? == bytes)
 }
 
-/// Paths of the log files of a directory, which need not exist, in the order of their lines: first those beside the log of
-/// programs that found it taken, because recoveries write to the log itself.
+/// Paths of the log files of a directory, which need not exist, in the order of their lines: rotated files carry their
+/// time and number, and the active one is the newest.
 fn log_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten() {
@@ -405,49 +421,18 @@ fn log_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
             paths.push(path);
         }
     }
-    paths.sort_by_cached_key(|path| place_of(path));
+    paths.sort_by_key(|path| {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        match name.split('.').collect::<Vec<_>>()[..] {
+            [_, time, number, _] | [_, time, number, _, _] => {
+                (false, time.to_owned(), number.parse().unwrap_or(0))
+            }
+            _ => (true, name, 0),
+        }
+    });
     Ok(paths)
-}
-
-/// Place of a log file among the others: whether it is one of the log itself, or of which process it is; then whether it is the
-/// active one, which is the newest, and the number of its rotation.
-fn place_of(path: &Path) -> (bool, u32, bool, u64) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut pid = None;
-    let mut rotation = None;
-    let mut parts = name.split('.').skip(1).peekable();
-    if let Some(number) = parts.peek().and_then(|part| part.parse().ok()) {
-        pid = Some(number);
-        parts.next();
-    }
-    // `TIME.NUMBER.log`, and without both the active file.
-    if let (Some(_), Some(number)) = (parts.next(), parts.next()) {
-        rotation = number.parse().ok();
-    }
-    (
-        pid.is_none(),
-        pid.unwrap_or(0),
-        rotation.is_none(),
-        rotation.unwrap_or(0),
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_in_the_order_of_their_lines() {
-        let sorted = [
-            "crash.77.2026-11-21T12-34-56Z.000001.log.zst",
-            "crash.77.log",
-            "crash.2026-11-21T12-34-57Z.000001.log.zst",
-            "crash.2026-11-21T12-34-56Z.000002.log",
-            "crash.log",
-        ];
-        let mut names = sorted;
-        names.reverse();
-        names.sort_by_cached_key(|name| place_of(Path::new(name)));
-        assert_eq!(names, sorted);
-    }
 }
