@@ -120,6 +120,17 @@ pub(crate) fn number(ring: &mut Ring, index: u32) {
     ring.index = index;
 }
 
+/// Touches pages of a ring's data, beside the thread that writes them, so that its calls find them there. Piece by piece: others
+/// that map memory wait for one.
+#[cfg(not(loom))]
+pub(crate) fn touch(ring: &Ring, from: usize, bytes: usize) {
+    let until = from.saturating_add(bytes).min(ring.capacity_bytes);
+    for at in (from..until).step_by(TOUCHED_PIECE_BYTES) {
+        // Without that the thread touches them itself.
+        let _ = ring.mapping.populate(at, TOUCHED_PIECE_BYTES.min(until - at));
+    }
+}
+
 /// Makes the file of a ring without a name.
 #[cfg(not(loom))]
 pub(crate) fn unnamed_file(capacity_bytes: usize) -> Result<File, RingError> {
@@ -199,17 +210,6 @@ impl Ring {
             held: AtomicU32::new(0),
             drain_waker: None,
             growth: Growth::none(),
-        }
-    }
-
-    /// Touches pages of the data, beside the thread that writes them, so that its calls find them there. Piece by piece: others
-    /// that map memory wait for one.
-    #[cfg(not(loom))]
-    pub(crate) fn touch(&self, from: usize, bytes: usize) {
-        let until = from.saturating_add(bytes).min(self.capacity_bytes);
-        for at in (from..until).step_by(TOUCHED_PIECE_BYTES) {
-            // Without that the thread touches them itself.
-            let _ = self.mapping.populate(at, TOUCHED_PIECE_BYTES.min(until - at));
         }
     }
 

@@ -9,7 +9,7 @@ use crate::limits::{
     RING_BYTES_MIN, RING_GROWTH, RING_ROOM_RETRY_MS, RINGS_MAX, ROOMY_RINGS_BYTES, SMALL_FILE_SYSTEM_BYTES,
     TOUCHED_BYTES,
 };
-use crate::ring::{Ring, capacity_for, number, unnamed_file};
+use crate::ring::{Ring, capacity_for, number, touch, unnamed_file};
 use crate::session_header::SessionHeader;
 use crate::waker::DrainWaker;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -378,7 +378,7 @@ impl RingPool {
         let Some((ring, touched)) = self.lock().untouched.pop() else {
             return;
         };
-        ring.touch(touched, TOUCHED_BYTES);
+        touch(&ring, touched, TOUCHED_BYTES);
         let touched = touched + TOUCHED_BYTES;
         if touched < ring.capacity_bytes() {
             self.lock().untouched.push((ring, touched));
