@@ -125,6 +125,9 @@ pub const RETRY_MS: (u64, u64) = (50, 5_000);
 /// Bytes of a segment of a spool: the unit in which its disk space is given back.
 pub const SPOOL_SEGMENT_BYTES: u64 = 8 << 20;
 
+/// Bytes whose checksums are computed in the search for sound batches behind a damaged one: those of some segments.
+pub const SPOOL_SALVAGE_BYTES: usize = 64 << 20;
+
 /// Bytes of a spool in all, unless configured otherwise.
 pub const SPOOL_BYTES_MAX: u64 = 1 << 30;
 
