@@ -1,7 +1,8 @@
 //! Blocks: rows become columns of groups, and columns become rows again, in the same order.
 
-use crate::bytes::Input;
+use crate::bytes::{Compressor, Input};
 use crate::columns::{Column, ColumnKind, Tools};
+use crate::derivation::{Derivation, DerivationFinder};
 use crate::error::{StoreError, limit};
 use crate::group::{
     Group, Rebuild, WHOLE, field_columns, is_static, put_shape, shape_parts, template_columns,
@@ -16,6 +17,7 @@ use crate::rows::{
 use logdrive_wire::Level;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// In place of a thread: the row has none.
 const NO_THREAD: u64 = u32::MAX as u64;
@@ -72,6 +74,18 @@ struct CallsiteGroups {
 }
 
 impl Encoder {
+    /// Compresses columns with a level of zstd, from 1 to 22.
+    pub fn with_level(level: i32) -> Self {
+        let tools = Tools {
+            compressor: Compressor::new(level),
+            ..Tools::default()
+        };
+        Self {
+            tools,
+            ..Self::default()
+        }
+    }
+
     /// Appends blocks of these rows: one for each 65536 of them. Nothing is appended for no rows.
     ///
     /// # Errors
@@ -176,20 +190,23 @@ impl Encoder {
         let spine = [&self.order, &self.times, &self.threads];
         for (values, length) in spine.into_iter().zip(&mut head.spine.0) {
             let start = body.len();
-            integers::encode(values, &mut tools.compressor, &mut tools.scratch, &mut body);
+            integers::encode_well(values, &mut tools.compressor, &mut tools.scratch, &mut body);
             *length = body.len() - start;
         }
         head.spine.1 = crc32c::crc32c(&body);
-        for group in found.groups {
+        let digits = found.groups.iter().map(Group::digits).collect();
+        let mut finder = DerivationFinder::new(digits, &self.order, &self.times);
+        for (number, group) in found.groups.iter().enumerate() {
             let group_start = body.len();
             let mut columns = Vec::with_capacity(group.columns.len());
-            for column in &group.columns {
+            for (place, column) in group.columns.iter().enumerate() {
                 let start = body.len();
-                column.encode(tools, &mut body);
+                let derivation = finder.next(number, place);
+                column.encode(tools, derivation.as_ref(), &mut body);
                 columns.push(body.len() - start);
             }
             head.groups.push(GroupEntry {
-                kind: group.kind,
+                kind: group.kind.clone(),
                 rows: group.rows,
                 columns,
                 checksum: crc32c::crc32c(&body[group_start..]),
@@ -404,6 +421,8 @@ pub enum ColumnValues {
 pub struct Block {
     head: BlockHead,
     body: Vec<u8>,
+    /// Times of the rows of each group, once a column needed them.
+    times: OnceLock<Vec<Vec<u64>>>,
 }
 
 impl Block {
@@ -415,7 +434,11 @@ impl Block {
         if body.len() != head.body_bytes {
             return Err(StoreError::Truncated { what: "columns" });
         }
-        let block = Self { head, body };
+        let block = Self {
+            head,
+            body,
+            times: OnceLock::new(),
+        };
         let mut start = 0;
         for (length, checksum) in block.parts() {
             let part = block
@@ -487,9 +510,71 @@ impl Block {
                 .split_at_checked(*length)
                 .ok_or(StoreError::Truncated { what: "columns" })?;
             rest = behind;
-            columns.push(read_column(kind, column, group.rows, budget)?);
+            let mut column = read_column(kind, column, group.rows, budget)?;
+            if let Some(derivation) = column.derivation.take() {
+                column.low = self.derive(number, &derivation, group.rows)?;
+            }
+            columns.push(column);
         }
         Ok(columns)
+    }
+
+    /// Values of a column of digits of a group that come from elsewhere.
+    fn derive(&self, group: usize, derivation: &Derivation, rows: usize) -> Result<Vec<u64>, StoreError> {
+        let missing = StoreError::Contradiction {
+            what: "source of a column",
+        };
+        let like = match derivation {
+            Derivation::Time(part) => {
+                let times = self.times_of_groups()?.get(group);
+                let times = times.filter(|times| times.len() == rows).ok_or(missing)?;
+                return Ok(Derivation::of_times(*part, times));
+            }
+            Derivation::Column(like) => like,
+        };
+        let (mut number, mut start) = (like.column, self.head.spine.0.iter().sum::<usize>());
+        for entry in &self.head.groups {
+            if number >= entry.columns.len() {
+                number -= entry.columns.len();
+                start += entry.columns.iter().sum::<usize>();
+                continue;
+            }
+            let kind = self.kinds(&entry.kind)?.get(number).copied();
+            let length = entry.columns.get(number).copied().unwrap_or(0);
+            start += entry.columns.iter().take(number).sum::<usize>();
+            let bytes = self.body.get(start..start + length).ok_or(missing.clone())?;
+            let mut budget = 0;
+            let source = match kind {
+                Some(ColumnKind::Digits) => read_column(ColumnKind::Digits, bytes, entry.rows, &mut budget)?,
+                _ => break,
+            };
+            // One that comes from elsewhere itself is no source.
+            return match source.derivation {
+                None => like.of_column(&source.low, rows),
+                Some(_) => Err(missing),
+            };
+        }
+        Err(missing)
+    }
+
+    /// Times of the rows of each group.
+    fn times_of_groups(&self) -> Result<&[Vec<u64>], StoreError> {
+        if let Some(times) = self.times.get() {
+            return Ok(times);
+        }
+        let [order, times, _] = self.spine()?;
+        let mut of_groups = vec![Vec::new(); self.head.groups.len()];
+        for (number, unix_ns) in order.into_iter().zip(times) {
+            let group = usize::try_from(number)
+                .ok()
+                .and_then(|number| of_groups.get_mut(number));
+            group
+                .ok_or(StoreError::Contradiction {
+                    what: "order of records",
+                })?
+                .push(unix_ns);
+        }
+        Ok(self.times.get_or_init(|| of_groups))
     }
 
     /// Reads one column of a group without the others: its values, where a field is optional those that are present.

@@ -29,6 +29,11 @@ impl<'a> Input<'a> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// The next byte, which stays.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.first().copied()
+    }
+
     pub(crate) fn u32(&mut self) -> Result<u32, StoreError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
@@ -110,15 +115,20 @@ impl std::fmt::Debug for Compressor {
 
 impl Default for Compressor {
     fn default() -> Self {
-        Self {
-            // Without memory for its tables, bytes are stored as they are.
-            zstd: bulk::Compressor::new(ZSTD_LEVEL).ok(),
-            packed: Vec::new(),
-        }
+        Self::new(ZSTD_LEVEL)
     }
 }
 
 impl Compressor {
+    /// A compressor with a level of zstd.
+    pub(crate) fn new(level: i32) -> Self {
+        Self {
+            // Without memory for its tables, bytes are stored as they are.
+            zstd: bulk::Compressor::new(level).ok(),
+            packed: Vec::new(),
+        }
+    }
+
     /// Returns the compressed bytes; none where they are not smaller.
     pub(crate) fn compress(&mut self, bytes: &[u8]) -> Option<&[u8]> {
         if bytes.len() < COMPRESS_BYTES_MIN {

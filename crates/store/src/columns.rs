@@ -1,6 +1,7 @@
 //! Columns: the values of one field of one group, by their kind, and their way from payloads and back.
 
 use crate::bytes::{Compressor, Input};
+use crate::derivation::Derivation;
 use crate::error::StoreError;
 use crate::filter;
 use crate::integers::{self, ordered, unordered};
@@ -64,6 +65,8 @@ pub(crate) struct Column {
     /// High halves of wide integers; counts of digits.
     high: Vec<u64>,
     pub(crate) texts: Texts,
+    /// Source of digits that were read and do not stand in the column.
+    pub(crate) derivation: Option<Derivation>,
 }
 
 impl Column {
@@ -74,6 +77,7 @@ impl Column {
             low: Vec::new(),
             high: Vec::new(),
             texts: Texts::default(),
+            derivation: None,
         }
     }
 
@@ -132,8 +136,8 @@ impl Column {
         }
     }
 
-    /// Writes the column.
-    pub(crate) fn encode(&self, tools: &mut Tools, out: &mut Vec<u8>) {
+    /// Writes the column; digits may come from elsewhere.
+    pub(crate) fn encode(&self, tools: &mut Tools, derivation: Option<&Derivation>, out: &mut Vec<u8>) {
         let Tools {
             compressor,
             scratch,
@@ -151,7 +155,10 @@ impl Column {
                 integers::encode(&self.high, compressor, scratch, out);
             }
             Form::Digits => {
-                integers::encode(&self.low, compressor, scratch, out);
+                match derivation {
+                    Some(derivation) => derivation.encode(out),
+                    None => integers::encode(&self.low, compressor, scratch, out),
+                }
                 let digits = self.low.iter().zip(&self.high);
                 let is_plain = digits
                     .clone()
@@ -196,11 +203,13 @@ impl Column {
                 column.high = integers::decode(input, count)?;
             }
             Form::Digits => {
-                column.low = integers::decode(input, count)?;
-                column.high = match input.u8()? {
-                    0 => column.low.iter().map(|number| digit_count(*number)).collect(),
-                    _ => integers::decode(input, count)?,
-                };
+                column.derivation = Derivation::decode(input)?;
+                if column.derivation.is_none() {
+                    column.low = integers::decode(input, count)?;
+                }
+                if input.u8()? != 0 {
+                    column.high = integers::decode(input, count)?;
+                }
             }
             Form::Texts => {
                 column.texts = texts::decode(input, count, *budget)?;
@@ -225,7 +234,8 @@ impl Column {
         let low = self.low.get(number).copied().unwrap_or(0);
         match self.kind {
             ColumnKind::Text => out.extend_from_slice(self.texts.value(number)),
-            ColumnKind::Digits => put_number(out, low, self.high.get(number).copied().unwrap_or(0)),
+            // Without counts there are no zeros in front.
+            ColumnKind::Digits => put_number(out, low, self.high.get(number).copied().unwrap_or(1)),
             ColumnKind::Field(field) => self.put_field(field.kind, number, low, out),
         }
     }

@@ -26,6 +26,15 @@ impl Group {
         }
     }
 
+    /// Values of its columns that are digits.
+    pub(crate) fn digits(&self) -> Vec<Option<&[u64]>> {
+        let is_digits = |column: &Column| column.kind == ColumnKind::Digits;
+        let columns = self.columns.iter();
+        columns
+            .map(|column| is_digits(column).then_some(column.low.as_slice()))
+            .collect()
+    }
+
     /// Adds a record of fixed kinds. `false`: its payload does not fit them, and nothing was added.
     #[inline]
     pub(crate) fn push_record(&mut self, payload: &[u8]) -> bool {

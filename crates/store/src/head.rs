@@ -11,7 +11,11 @@ use crate::rows::{NO_LEVEL, RowProcess, read_definition};
 use logdrive_wire::{Callsite, Level};
 
 /// First bytes of a block; the last is the version.
-pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r1";
+pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r2";
+/// Versions that are read: the first has no derived columns, and no steps.
+const VERSIONS: [u8; 2] = *b"12";
+/// Bytes of the magic before the version.
+pub(crate) const MAGIC_FRONT: usize = 7;
 /// Last byte of a block: a file whose last byte is this was not cut within a line, nor within a block.
 pub(crate) const END: &[u8] = b"\n";
 /// Bytes before the dictionary.
@@ -124,13 +128,13 @@ pub(crate) struct Lengths {
 pub(crate) fn lengths(bytes: &[u8]) -> Result<Lengths, StoreError> {
     let mut input = Input::new(bytes, "head");
     let magic: [u8; 8] = input.array().map_err(|_| StoreError::NoBlock)?;
-    if magic[..7] != MAGIC[..7] {
+    if magic[..MAGIC_FRONT] != MAGIC[..MAGIC_FRONT] {
         return Err(StoreError::NoBlock);
     }
-    if magic != MAGIC {
+    if !VERSIONS.contains(&magic[MAGIC_FRONT]) {
         return Err(StoreError::Unknown {
             what: "version of a block",
-            found: u64::from(magic[7]),
+            found: u64::from(magic[MAGIC_FRONT]),
         });
     }
     input.u32()?;

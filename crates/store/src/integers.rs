@@ -5,7 +5,7 @@
 
 use crate::bytes::{Compressor, Input, decompress, put_varint};
 use crate::error::StoreError;
-use crate::limits::{CHUNK_VALUES, SAMPLE_VALUES};
+use crate::limits::{CHUNK_VALUES, SAMPLE_VALUES, WELL_BYTES_MIN};
 
 /// One value for all.
 const CONSTANT: u8 = 0;
@@ -112,6 +112,70 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut 
     }
 }
 
+/// Differences that are multiples of a number, packed or compressed.
+const STEPS: u8 = 5;
+
+/// Writes a column that every block has: every encoding is tried.
+pub(crate) fn encode_well(
+    values: &[u64],
+    compressor: &mut Compressor,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    encode(values, compressor, scratch, out);
+    let (least, largest) = range(values);
+    if out.len() - start < WELL_BYTES_MIN || values.len() < 2 {
+        return;
+    }
+    let mut other = Vec::new();
+    // A number of few values whose order repeats, such as that of the group.
+    if bits(largest - least) <= 16 {
+        let planes = usize::try_from(bits(largest - least).div_ceil(8)).unwrap_or(8);
+        other.extend([PLANES, planes as u8]);
+        put_varint(&mut other, least);
+        compressor.put(&mut other, &split_planes(values, least, planes));
+        take_smaller(out, start, &mut other);
+    }
+    scratch.clear();
+    scratch.extend(values.windows(2).map(|pair| delta(pair[1], pair[0])));
+    let (base, largest) = range(scratch);
+    let step = scratch.iter().try_fold(0, |step, value| match value - base {
+        difference if step > 0 && difference % step == 0 => Some(step),
+        difference => Some(gcd(step, difference)).filter(|step| *step != 1),
+    });
+    let step = step.unwrap_or(1).max(1);
+    scratch
+        .iter_mut()
+        .for_each(|value| *value = (*value - base) / step);
+    let width = bits((largest - base) / step);
+    if width > 16 {
+        return;
+    }
+    let planes = usize::try_from(width.div_ceil(8)).unwrap_or(8);
+    other.extend([STEPS, planes as u8]);
+    for number in [values.first().copied().unwrap_or(0), base, step] {
+        put_varint(&mut other, number);
+    }
+    compressor.put(&mut other, &split_planes(scratch, 0, planes));
+    take_smaller(out, start, &mut other);
+}
+
+fn take_smaller(out: &mut Vec<u8>, start: usize, other: &mut Vec<u8>) {
+    if other.len() < out.len() - start {
+        out.truncate(start);
+        out.extend_from_slice(other);
+    }
+    other.clear();
+}
+
+fn gcd(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
 fn pack_all(values: &[u64], base: u64, out: &mut Vec<u8>) {
     put_varint(out, base);
     for chunk in values.chunks(CHUNK_VALUES) {
@@ -163,6 +227,20 @@ fn split_planes(values: &[u64], least: u64, planes: usize) -> Vec<u8> {
     bytes
 }
 
+fn join_planes(input: &mut Input<'_>, count: usize, planes: usize) -> Result<Vec<u64>, StoreError> {
+    let bytes = decompress(input, count * planes.min(8))?;
+    if planes > 8 || bytes.len() != count * planes {
+        return Err(StoreError::Contradiction { what: "column" });
+    }
+    let mut values = vec![0u64; count];
+    for (plane, bytes) in bytes.chunks_exact(count.max(1)).enumerate() {
+        for (value, byte) in values.iter_mut().zip(bytes) {
+            *value |= u64::from(*byte) << (8 * plane);
+        }
+    }
+    Ok(values)
+}
+
 /// Reads a column of so many values.
 pub(crate) fn decode(input: &mut Input<'_>, count: usize) -> Result<Vec<u64>, StoreError> {
     if count == 0 {
@@ -184,19 +262,22 @@ pub(crate) fn decode(input: &mut Input<'_>, count: usize) -> Result<Vec<u64>, St
         PLANES => {
             let planes = usize::from(input.u8()?);
             let least = input.varint()?;
-            let bytes = decompress(input, count * planes.min(8))?;
-            if planes > 8 || bytes.len() != count * planes {
-                return Err(StoreError::Contradiction { what: "column" });
-            }
-            let mut values = vec![0u64; count];
-            for (plane, bytes) in bytes.chunks_exact(count).enumerate() {
-                for (value, byte) in values.iter_mut().zip(bytes) {
-                    *value |= u64::from(*byte) << (8 * plane);
-                }
-            }
+            let mut values = join_planes(input, count, planes)?;
             values
                 .iter_mut()
                 .for_each(|value| *value = value.wrapping_add(least));
+            Ok(values)
+        }
+        STEPS => {
+            let planes = usize::from(input.u8()?);
+            let (mut value, base, step) = (input.varint()?, input.varint()?, input.varint()?);
+            let mut values = Vec::with_capacity(count);
+            values.push(value);
+            for number in join_planes(input, count - 1, planes)? {
+                let delta = base.wrapping_add(number.wrapping_mul(step));
+                value = value.wrapping_add(unordered(delta).cast_unsigned());
+                values.push(value);
+            }
             Ok(values)
         }
         found => Err(StoreError::Unknown {
@@ -257,6 +338,35 @@ mod tests {
                     .map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) & most)
                     .collect::<Vec<_>>(),
             );
+        }
+    }
+
+    #[test]
+    fn columns_that_every_block_has_are_written_in_the_smallest_way() {
+        let order: Vec<u64> = (0..60_000u64)
+            .map(|n| [3, 17, 4, 9, 40, 2, 3][n as usize % 7])
+            .collect();
+        let ms: Vec<u64> = (0..60_000u64)
+            .map(|n| 1_700_000_000_000_000_000 + n / 7 * 1_000_000)
+            .collect();
+        let jitter: Vec<u64> = (0..60_000u64)
+            .map(|n| n * 1_000 + n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 977)
+            .collect();
+        for (values, most) in [
+            (order, 200),
+            (ms, 300),
+            (jitter, 100_000),
+            (vec![5, 1], 20),
+            (vec![], 0),
+        ] {
+            let mut out = Vec::new();
+            encode_well(&values, &mut Compressor::default(), &mut Vec::new(), &mut out);
+            assert!(out.len() <= most, "{} bytes", out.len());
+            let mut input = Input::new(&out, "column");
+            assert_eq!(decode(&mut input, values.len()).expect("a column"), values);
+            for length in 0..out.len().min(100) {
+                assert!(decode(&mut Input::new(&out[..length], "column"), values.len()).is_err());
+            }
         }
     }
 

@@ -11,6 +11,8 @@
 mod block;
 mod bytes;
 mod columns;
+mod compaction;
+mod derivation;
 mod error;
 mod filter;
 mod floats;
@@ -25,9 +27,10 @@ mod texts;
 mod writer;
 
 pub use block::{Block, ColumnValues, Encoder};
+pub use compaction::{Compaction, compact, digest, has_small_blocks};
 pub use error::StoreError;
 pub use filter::{TokenFilter, tokens};
 pub use head::{BlockHead, DictionaryCallsite, DictionaryThread, GroupKind};
-pub use reader::{Damage, SegmentReader};
+pub use reader::{Damage, SegmentReader, is_segment};
 pub use rows::{Row, RowCallsite, RowError, RowProcess, RowThread, RowWriter, Rows};
 pub use writer::SegmentWriter;

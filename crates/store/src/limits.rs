@@ -32,6 +32,11 @@ pub const TOKEN_BYTES_MAX: usize = 64;
 pub const SAMPLE_VALUES: usize = 1_024;
 /// Values that share a reference and a width in a packed column.
 pub const CHUNK_VALUES: usize = 128;
+/// Digits of one mark below which other columns are not looked at.
+pub const DERIVED_VALUES_MIN: usize = 24;
+/// Digits before and behind those that a column has in common with another one: lines of a request that is under way when
+/// a block ends are in both blocks.
+pub const DERIVED_EDGE_VALUES: usize = 8;
 /// Level of zstd for columns: above it text gains a few per cent and costs twice the time.
 pub const ZSTD_LEVEL: i32 = 3;
 /// Bytes below which compression is not tried: a frame has 13 of its own.
@@ -40,5 +45,7 @@ pub const COMPRESS_BYTES_MIN: usize = 32;
 pub const RESYNC_TRIES_MAX: usize = 4_096;
 /// Bytes that are read at a time in search of the next block.
 pub const RESYNC_READ_BYTES: usize = 1 << 16;
+/// Bytes of a column of the spine above which every encoding is tried.
+pub const WELL_BYTES_MIN: usize = 256;
 /// Nanoseconds that a block of a [`SegmentWriter`](crate::SegmentWriter) spans at most: a reader skips by time.
 pub const BLOCK_SPAN_NS: u64 = 1_000_000_000;

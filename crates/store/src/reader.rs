@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::error::StoreError;
-use crate::head::{self, BlockHead, FIXED_BYTES, MAGIC};
+use crate::head::{self, BlockHead, FIXED_BYTES, MAGIC, MAGIC_FRONT};
 use crate::limits::{RESYNC_READ_BYTES, RESYNC_TRIES_MAX};
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -31,6 +31,15 @@ impl std::fmt::Display for Damage {
             self.bytes, self.offset, self.error
         )
     }
+}
+
+/// Returns true if a file with these first bytes is a segment, of any version.
+///
+/// ```
+/// assert!(!logdrive_store::is_segment(b"2026-11-24T05:00:00Z INFO a line"));
+/// ```
+pub fn is_segment(front: &[u8]) -> bool {
+    front.get(..MAGIC_FRONT) == MAGIC.get(..MAGIC_FRONT)
 }
 
 /// Reads the blocks of a segment in their order. At the end it may be asked again: a file that is still written has
@@ -145,7 +154,7 @@ impl<R: Read + Seek> SegmentReader<R> {
         }
         let front = self.read(offset, left.min(FIXED_BYTES as u64) as usize)?;
         if front.len() < FIXED_BYTES {
-            let magic = MAGIC.get(..front.len().min(MAGIC.len())).unwrap_or(&[]);
+            let magic = MAGIC.get(..front.len().min(MAGIC_FRONT)).unwrap_or(&[]);
             return Ok(match front.starts_with(magic) {
                 true => Found::End,
                 false => Found::Damaged(StoreError::NoBlock),
@@ -173,7 +182,7 @@ impl<R: Read + Seek> SegmentReader<R> {
             let wanted = (length - from).min(RESYNC_READ_BYTES as u64) as usize;
             let bytes = self.read(from, wanted)?;
             for (place, window) in bytes.windows(MAGIC.len()).enumerate() {
-                if window != MAGIC {
+                if window.get(..MAGIC_FRONT) != MAGIC.get(..MAGIC_FRONT) {
                     continue;
                 }
                 tries += 1;

@@ -79,10 +79,15 @@ impl RowCallsite {
             }
         }
         definition.extend_from_slice(&callsite.encode()?);
-        Ok(Self {
+        Ok(Self::of_definition(&definition))
+    }
+
+    /// The callsite of a definition that was read.
+    pub(crate) fn of_definition(definition: &[u8]) -> Self {
+        Self {
             definition: definition.into(),
             defined: AtomicU64::new(0),
-        })
+        }
     }
 }
 

@@ -58,6 +58,17 @@ impl<W: Write> SegmentWriter<W> {
         self
     }
 
+    /// The file that is written to.
+    pub fn file_mut(&mut self) -> &mut W {
+        &mut self.file
+    }
+
+    /// Compresses columns with this level of zstd, from 1 to 22: for segments that are read seldom.
+    pub fn level(mut self, level: i32) -> Self {
+        self.encoder = Encoder::with_level(level);
+        self
+    }
+
     /// Adds a record of a callsite.
     ///
     /// # Errors

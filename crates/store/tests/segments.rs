@@ -1,8 +1,8 @@
 //! Segments as files: random records read back as they were written, and damage costs the block that it is in.
 
 use logdrive_store::{
-    Block, BlockHead, Encoder, Row, RowCallsite, RowThread, RowWriter, Rows, SegmentReader, SegmentWriter,
-    StoreError,
+    Block, BlockHead, Compaction, Encoder, Row, RowCallsite, RowThread, RowWriter, Rows, SegmentReader,
+    SegmentWriter, StoreError, compact, digest, has_small_blocks,
 };
 use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
@@ -576,12 +576,138 @@ fn block_head_bytes(bytes: &[u8]) -> usize {
     BlockHead::decode(bytes).expect("a head").head_bytes
 }
 
+/// Rows of lines of requests, whose statements show the same numbers and begin with their times.
+fn request_rows(requests: u64) -> (Vec<u8>, Vec<String>) {
+    let (mut random, mut lines) = (Random::new(3), Vec::new());
+    let mut ms = 1_795_634_105_000;
+    let (mut offset, mut writer, mut out, mut at) = (7_000_000, RowWriter::default(), vec![0; 8 << 20], 0);
+    for number in 0..requests {
+        let size = 1_000 + random.below(9_000);
+        for step in 0..4 {
+            ms += random.below(3);
+            let clock = format!(
+                "2026-11-25 {:02}:{:02}:{:02},{:03}",
+                ms / 3_600_000 % 24,
+                ms / 60_000 % 60,
+                ms / 1_000 % 60,
+                ms % 1_000
+            );
+            let line = match step {
+                0 => format!(
+                    "[{clock}] DEBUG request {} of {size} bytes",
+                    number * 3 + size % 2
+                ),
+                1 => format!(
+                    "[{clock}] TRACE request {} goes to 00{offset}",
+                    number * 3 + size % 2
+                ),
+                2 => format!("[{clock}] TRACE append {size} at {offset}"),
+                _ => format!("[{clock}] TRACE end is {}", offset + 5),
+            };
+            at = writer
+                .line(&mut out, at, Some(Level::Trace), ms * 1_000_000, line.as_bytes())
+                .expect("room");
+            lines.push(line);
+        }
+        offset += size;
+    }
+    out.truncate(at);
+    (out, lines)
+}
+
+#[test]
+fn numbers_that_follow_from_times_and_other_lines_take_no_room_and_read_back() {
+    let (rows, lines) = request_rows(5_000);
+    let mut bytes = Vec::new();
+    Encoder::default().encode(&rows, &mut bytes).expect("blocks");
+    let mut reader = SegmentReader::new(Cursor::new(&bytes));
+    let mut read = Vec::new();
+    while let Some(block) = reader.next_block(|_| true).expect("a file") {
+        let found = of_block(&block).into_iter();
+        read.extend(found.map(|row| String::from_utf8(row.payload).expect("text")));
+    }
+    assert!(read == lines);
+    // Sizes, one bit of numbers and how time goes on: the rest follows.
+    assert!(bytes.len() < 5_000 * 5, "{} bytes", bytes.len());
+}
+
+#[test]
+fn a_block_of_an_unknown_version_is_left_out_and_told() {
+    let (mut bytes, places) = three_blocks();
+    bytes[places[1] + 7] = b'9';
+    let mut reader = SegmentReader::new(Cursor::new(&bytes));
+    let mut count = 0;
+    while reader.next_block(|_| true).expect("a file").is_some() {
+        count += 1;
+    }
+    let damages = reader.take_damages();
+    assert_eq!((count, damages.len()), (2, 1));
+    assert_eq!(
+        damages[0].error,
+        StoreError::Unknown {
+            what: "version of a block",
+            found: u64::from(b'9')
+        }
+    );
+    assert_eq!(
+        (damages[0].offset, damages[0].bytes),
+        (places[1] as u64, (places[2] - places[1]) as u64)
+    );
+}
+
+#[test]
+fn compaction_keeps_records_of_every_kind_and_their_order() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..6 {
+            let (rows, records) = random_rows(&mut random, 100);
+            Encoder::default().encode(&rows, &mut bytes).expect("a block");
+            expected.extend(
+                records
+                    .into_iter()
+                    .map(|row| (row.callsite, row.level, row.unix_ns, row.payload)),
+            );
+        }
+        assert!(has_small_blocks(Cursor::new(&bytes)).expect("memory"));
+        for level in [3, 19] {
+            let mut full = SegmentWriter::new(Vec::new()).fill_blocks().level(level);
+            let done = compact(Cursor::new(&bytes), &mut full, &|| false).expect("memory");
+            assert_eq!(done, Compaction::Written(600));
+            let full = std::mem::take(full.file_mut());
+            let (blocks, damages) = read_all(&full);
+            assert_eq!((blocks.len(), damages.len()), (1, 0));
+            let read = blocks.into_iter().flatten();
+            let read: Vec<_> = read
+                .map(|row| (row.callsite, row.level, row.unix_ns, row.payload))
+                .collect();
+            assert!(read == expected, "seed {seed}");
+            assert!(!has_small_blocks(Cursor::new(&full)).expect("memory"));
+            assert_eq!(
+                digest(Cursor::new(&full)).expect("memory"),
+                digest(Cursor::new(&bytes)).expect("memory")
+            );
+        }
+        bytes[60] ^= 1;
+        let mut full = SegmentWriter::new(Vec::new());
+        assert_eq!(
+            compact(Cursor::new(&bytes), &mut full, &|| false).expect("memory"),
+            Compaction::Damaged
+        );
+        assert_eq!(digest(Cursor::new(&bytes)).expect("memory"), None);
+    }
+}
+
 /// Prints the vectors of this version, for `vectors/segment.json` when the version changes.
 #[test]
 fn a_block_of_the_vectors_is_written_and_read_by_this_version() {
-    let rows = vector_rows();
+    written_and_read(&vector_rows(), 36);
+    written_and_read(&request_rows(26).0, 104);
+}
+
+fn written_and_read(rows: &[u8], count: usize) {
     let mut bytes = Vec::new();
-    Encoder::default().encode(&rows, &mut bytes).expect("a block");
+    Encoder::default().encode(rows, &mut bytes).expect("a block");
     let head_bytes = block_head_bytes(&bytes);
     let read = Block::new(
         BlockHead::decode(&bytes).expect("a head"),
@@ -589,8 +715,8 @@ fn a_block_of_the_vectors_is_written_and_read_by_this_version() {
     );
     let read = read.expect("a block").rows().expect("rows");
     println!("hex {}\nrows {}", hex(&bytes), hex(&read));
-    let (mut written, mut read) = (Rows::new(&rows), Rows::new(&read));
-    for _ in 0..36 {
+    let (mut written, mut read) = (Rows::new(rows), Rows::new(&read));
+    for _ in 0..count {
         assert_eq!(written.next_row().expect("rows"), read.next_row().expect("rows"));
     }
     assert_eq!(read.next_row().expect("rows"), None);

@@ -1,0 +1,304 @@
+//! Digits of lines that follow from something else in their block: from the time of their row, which many lines begin with,
+//! or from the digits of other lines, where statements of one request show the same numbers.
+
+use crate::bytes::{Input, put_varint};
+use crate::error::StoreError;
+use crate::limits::{DERIVED_EDGE_VALUES, DERIVED_VALUES_MIN};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// A part of the time of the row.
+pub(crate) const TIME: u8 = 4;
+/// The values of an earlier column, from a place on, with one number added.
+pub(crate) const LIKE: u8 = 6;
+
+/// Nanoseconds of a unit, and units of the next larger one.
+const PARTS: [(u64, u64); 6] = [
+    (3_600_000_000_000, 24),
+    (60_000_000_000, 60),
+    (1_000_000_000, 60),
+    (1_000_000, 1_000),
+    (1_000, 1_000_000),
+    (1, 1_000_000_000),
+];
+/// Places at which columns are compared with others.
+const ANCHORS: [usize; 2] = [12, 60];
+/// Differences that are compared at a place.
+const ANCHOR_DIFFERENCES: usize = 4;
+
+/// Source of the values of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Derivation {
+    /// Number of the part.
+    Time(usize),
+    Column(OtherColumn),
+}
+
+/// Values of another column, with values of its own before and behind them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OtherColumn {
+    /// Number of the column among all of the block.
+    pub(crate) column: usize,
+    /// First value of that column that is taken.
+    start: usize,
+    addend: u64,
+    before: Vec<u64>,
+    behind: Vec<u64>,
+}
+
+fn part_of(unix_ns: u64, (unit_ns, most): (u64, u64)) -> u64 {
+    unix_ns / unit_ns % most
+}
+
+impl Derivation {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Time(part) => out.extend([TIME, *part as u8]),
+            Self::Column(like) => {
+                out.push(LIKE);
+                for number in [like.column as u64, like.start as u64, like.addend] {
+                    put_varint(out, number);
+                }
+                for edge in [&like.before, &like.behind] {
+                    put_varint(out, edge.len() as u64);
+                    edge.iter().for_each(|value| put_varint(out, *value));
+                }
+            }
+        }
+    }
+
+    /// Reads where values come from; `None` where they stand here.
+    pub(crate) fn decode(input: &mut Input<'_>) -> Result<Option<Self>, StoreError> {
+        match input.peek() {
+            Some(TIME) => {
+                input.u8()?;
+                let part = usize::from(input.u8()?);
+                crate::error::limit("part of a time", part, PARTS.len() - 1)?;
+                Ok(Some(Self::Time(part)))
+            }
+            Some(LIKE) => {
+                input.u8()?;
+                let column = input.length("number of a column", usize::MAX)?;
+                let start = input.length("place in a column", usize::MAX)?;
+                let addend = input.varint()?;
+                let mut edge = || -> Result<Vec<u64>, StoreError> {
+                    let count = input.length("values of an edge", DERIVED_EDGE_VALUES)?;
+                    (0..count).map(|_| input.varint()).collect()
+                };
+                let (before, behind) = (edge()?, edge()?);
+                Ok(Some(Self::Column(OtherColumn {
+                    column,
+                    start,
+                    addend,
+                    before,
+                    behind,
+                })))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Values that are a part of these times.
+    pub(crate) fn of_times(part: usize, times: &[u64]) -> Vec<u64> {
+        let part = PARTS.get(part).copied().unwrap_or((1, 1));
+        times.iter().map(|unix_ns| part_of(*unix_ns, part)).collect()
+    }
+}
+
+impl OtherColumn {
+    /// Values made of those of the other column.
+    pub(crate) fn of_column(&self, source: &[u64], count: usize) -> Result<Vec<u64>, StoreError> {
+        let own = self.before.len() + self.behind.len();
+        let taken = count.checked_sub(own);
+        let taken = taken.and_then(|taken| source.get(self.start..self.start.checked_add(taken)?));
+        let taken = taken.ok_or(StoreError::Contradiction {
+            what: "place in another column",
+        })?;
+        let mut values = self.before.clone();
+        values.extend(taken.iter().map(|value| value.wrapping_add(self.addend)));
+        values.extend_from_slice(&self.behind);
+        Ok(values)
+    }
+}
+
+/// Finds derivations while the columns of a block are written in their order.
+#[derive(Debug)]
+pub(crate) struct DerivationFinder<'a> {
+    /// Of each group, the values of its columns that are digits.
+    groups: Vec<Vec<Option<&'a [u64]>>>,
+    /// Times of the rows of each group that has digits.
+    times: Vec<Vec<u64>>,
+    /// Columns that hold their values, by their differences at a place: group, column and number of each, and the place.
+    known: HashMap<u64, Known>,
+    next: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    group: usize,
+    column: usize,
+    number: usize,
+    place: usize,
+}
+
+impl<'a> DerivationFinder<'a> {
+    pub(crate) fn new(groups: Vec<Vec<Option<&'a [u64]>>>, order: &[u64], times: &[u64]) -> Self {
+        let has_digits: Vec<bool> = groups
+            .iter()
+            .map(|columns| columns.iter().any(Option::is_some))
+            .collect();
+        let mut of_groups = vec![Vec::new(); groups.len()];
+        if has_digits.contains(&true) {
+            for (number, unix_ns) in order.iter().zip(times) {
+                let number = *number as usize;
+                if has_digits.get(number) == Some(&true) {
+                    of_groups[number].push(*unix_ns);
+                }
+            }
+        }
+        Self {
+            groups,
+            times: of_groups,
+            known: HashMap::new(),
+            next: 0,
+        }
+    }
+
+    fn digits(&self, group: usize, column: usize) -> Option<&'a [u64]> {
+        *self.groups.get(group)?.get(column)?
+    }
+
+    /// Returns where the values of the next column come from, unless it holds them itself. Columns are asked for in their
+    /// order, each once.
+    pub(crate) fn next(&mut self, group: usize, column: usize) -> Option<Derivation> {
+        let number = self.next;
+        self.next += 1;
+        let values = self.digits(group, column)?;
+        if values.len() < DERIVED_VALUES_MIN || values.iter().all(|value| *value == values[0]) {
+            return None;
+        }
+        if let Some(part) = self.time_part(group, values) {
+            return Some(Derivation::Time(part));
+        }
+        if let Some(like) = self.like(values) {
+            return Some(Derivation::Column(like));
+        }
+        for place in ANCHORS {
+            if let Some(key) = key_at(values, place) {
+                self.known.entry(key).or_insert(Known {
+                    group,
+                    column,
+                    number,
+                    place,
+                });
+            }
+        }
+        None
+    }
+
+    fn time_part(&self, group: usize, values: &[u64]) -> Option<usize> {
+        let times = self.times.get(group)?;
+        let is_part = |part: &(u64, u64)| {
+            times.len() == values.len()
+                && times
+                    .iter()
+                    .zip(values)
+                    .all(|(unix_ns, value)| part_of(*unix_ns, *part) == *value)
+        };
+        PARTS.iter().position(is_part)
+    }
+
+    fn like(&self, values: &[u64]) -> Option<OtherColumn> {
+        let around = |place: usize| -> Range<usize> {
+            place.saturating_sub(DERIVED_EDGE_VALUES)..place + DERIVED_EDGE_VALUES + 1
+        };
+        ANCHORS.into_iter().flat_map(around).find_map(|place| {
+            let known = self.known.get(&key_at(values, place)?)?;
+            let source = self.digits(known.group, known.column)?;
+            like(values, source, (place, known.place), known.number)
+        })
+    }
+}
+
+/// Differences of neighbours at a place; `None` where they are all the same, which is cheap to hold.
+fn key_at(values: &[u64], place: usize) -> Option<u64> {
+    let values = values.get(place..place + ANCHOR_DIFFERENCES + 1)?;
+    let (mut key, mut is_straight) = (0u64, true);
+    let first = values[1].wrapping_sub(values[0]);
+    for pair in values.windows(2) {
+        let difference = pair[1].wrapping_sub(pair[0]);
+        is_straight &= difference == first;
+        key = (key.rotate_left(13) ^ difference).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+    (!is_straight).then_some(key)
+}
+
+/// Compares a column with another one of which a place has the same differences.
+fn like(
+    values: &[u64],
+    source: &[u64],
+    (place, source_place): (usize, usize),
+    column: usize,
+) -> Option<OtherColumn> {
+    // Place in the source of a place here.
+    let shift = source_place as isize - place as isize;
+    let addend = values.get(place)?.wrapping_sub(*source.get(source_place)?);
+    let is_same = |at: usize| {
+        let other = at.checked_add_signed(shift).and_then(|at| source.get(at));
+        other.is_some_and(|other| values[at] == other.wrapping_add(addend))
+    };
+    let edge = DERIVED_EDGE_VALUES.min(values.len());
+    let from = (0..edge).rev().find(|at| !is_same(*at)).map_or(0, |at| at + 1);
+    let to = (values.len() - edge..values.len())
+        .find(|at| !is_same(*at))
+        .unwrap_or(values.len());
+    let start = from.checked_add_signed(shift)?;
+    let same = values.get(from..to)?;
+    let others = source.get(start..start + same.len())?;
+    let is_like = same
+        .iter()
+        .zip(others)
+        .all(|(value, other)| *value == other.wrapping_add(addend));
+    is_like.then(|| OtherColumn {
+        column,
+        start,
+        addend,
+        before: values[..from].to_vec(),
+        behind: values[to..].to_vec(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_is_shifted_and_moved_is_like_another() {
+        let source: Vec<u64> = (0..100u64).map(|n| n * n % 97 + 1_000).collect();
+        for (cut, grown, addend) in [(0, 0, 0), (3, 2, 7), (0, 5, 0u64.wrapping_sub(9)), (5, 0, 1)] {
+            let mut values: Vec<u64> = vec![5; grown];
+            values.extend(source[cut..].iter().map(|value| value.wrapping_add(addend)));
+            values.extend(vec![6; grown]);
+            let place = ANCHORS[0] + grown - cut;
+            let like = like(&values, &source, (place, ANCHORS[0]), 3).expect("alike");
+            let mut out = Vec::new();
+            let derivation = Derivation::Column(like);
+            derivation.encode(&mut out);
+            let read = Derivation::decode(&mut Input::new(&out, "column")).expect("sound");
+            assert_eq!(read.as_ref(), Some(&derivation));
+            let Some(Derivation::Column(like)) = read else {
+                panic!()
+            };
+            assert_eq!(like.of_column(&source, values.len()), Ok(values.clone()));
+            assert!(like.of_column(&source, source.len() + 99).is_err());
+        }
+    }
+
+    #[test]
+    fn parts_of_times_are_those_of_a_clock() {
+        // 2026-11-25T19:15:05.995Z
+        let time = 1_795_634_105_995_000_000;
+        let parts = (0..6).map(|part| Derivation::of_times(part, &[time])[0]);
+        assert_eq!(parts.collect::<Vec<_>>(), [19, 15, 5, 995, 995_000, 995_000_000]);
+    }
+}
