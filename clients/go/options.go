@@ -46,6 +46,8 @@ const (
 	JSON   Layout = "json"
 	Logfmt Layout = "logfmt"
 	Glog   Layout = "glog"
+	// Segments is no lines: compressed blocks of typed records, a small part of the text's size, which logdrive cat shows.
+	Segments Layout = "segments"
 )
 
 // Options configure Start. All are optional.
@@ -84,6 +86,11 @@ type Options struct {
 	Compress string `option:"compress"`
 	// DelayCompress leaves the newest rotated file as it is until the next one comes.
 	DelayCompress bool `option:"delay_compress"`
+	// ColdDir is a directory for rotated files that are older than ColdAfter, on this disk or another; segments are
+	// compressed again on their way there. Default: none.
+	ColdDir string `option:"cold_dir"`
+	// ColdAfter is the age at which rotated files go to ColdDir. Default: never.
+	ColdAfter time.Duration `option:"cold_after"`
 	// NewestLink is a symbolic link that always names the file written last. Default: none.
 	NewestLink string `option:"newest_link"`
 	// Header has the lines at the top of every new file. Default: none.

@@ -33,6 +33,8 @@ type Sink struct {
 	KeepBytes      int64         `option:"keep_bytes"`
 	Compress       string        `option:"compress"`
 	DelayCompress  bool          `option:"delay_compress"`
+	ColdDir        string        `option:"cold_dir"`
+	ColdAfter      time.Duration `option:"cold_after"`
 	NewestLink     string        `option:"newest_link"`
 	Header         string        `option:"header"`
 	Mode           os.FileMode   `option:"mode"`
@@ -75,7 +77,7 @@ func (s *Sink) fill() error {
 	if s.Path == "" {
 		return errors.New("a sink has no path")
 	}
-	for _, path := range []*string{&s.Path, &s.NewestLink} {
+	for _, path := range []*string{&s.Path, &s.ColdDir, &s.NewestLink} {
 		if *path == "" || *path == Stdout {
 			continue
 		}
@@ -89,9 +91,9 @@ func (s *Sink) fill() error {
 		s.Layout = Text
 	}
 	switch s.Layout {
-	case Text, JSON, Logfmt, Glog:
+	case Text, JSON, Logfmt, Glog, Segments:
 	default:
-		return fmt.Errorf("%q is not a layout: one of text, json, logfmt, glog", s.Layout)
+		return fmt.Errorf("%q is not a layout: one of text, json, logfmt, glog, segments", s.Layout)
 	}
 	switch s.Compress {
 	case "", "zstd", "gzip", "none":

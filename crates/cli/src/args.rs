@@ -91,6 +91,7 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Cat(CatArgs),
     Import(ImportArgs),
+    Compact(CompactArgs),
     Tail(TailArgs),
     View(ViewArgs),
     Top(TopArgs),
@@ -190,6 +191,29 @@ pub(crate) struct ImportArgs {
     #[arg(short, long, value_name = "SEGMENT")]
     pub(crate) out: PathBuf,
 }
+
+/// Rewrite segments in full blocks
+///
+/// A program that writes a block each second leaves many small ones. Rotated files are compacted by whoever writes the log; this
+/// does the same to files that you name, and keeps their names. Records, their order and their values stay, and so does a file
+/// that is damaged or written to.
+#[derive(Debug, Args)]
+#[command(after_help = COMPACT_EXAMPLES)]
+pub(crate) struct CompactArgs {
+    /// The segments
+    #[arg(value_name = "SEGMENT", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Compress with this level of zstd, from 1 to 22, also where all blocks are full
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..=22))]
+    pub(crate) level: Option<i32>,
+}
+
+const COMPACT_EXAMPLES: &str = "\
+Examples:
+  logdrive compact shop.2026-*.segment
+  logdrive compact --level 19 old/*.segment       smaller, at a few MB/s
+
+Exit status: 0 all is compact, 1 a file was left as it is, 2 the command line is wrong.";
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,7 @@ mod bench;
 mod callsites;
 mod cat;
 mod collect;
+mod compact;
 mod config;
 mod control_args;
 mod descriptors;
@@ -84,6 +85,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Bench(args) => bench::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Import(args) => import::run(args),
+        Command::Compact(args) => compact::run(args, cli.color),
         Command::Tail(args) => tail::run(args, cli.color).map(|()| true),
         Command::View(args) => view::run(args, cli.color),
         Command::Top(args) => top::run(args, cli.color).map(|()| true),

@@ -2,9 +2,13 @@
 //!
 //! A buffer of rows always makes the same block, so that a recovery writes the same bytes to the same place again.
 
-use logdrive_store::{Encoder, RowCallsite, RowProcess, RowThread, RowWriter};
+use logdrive_store::{Encoder, RowCallsite, RowProcess, RowThread, RowWriter, SegmentWriter, compact};
 use logdrive_wire::Callsite;
+use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) use logdrive_store::{digest, has_small_blocks, is_segment};
 
 /// Set if segments can be written in this build.
 pub(crate) const IS_BUILT_IN: bool = true;
@@ -66,4 +70,32 @@ impl BlockEncoder {
             )),
         }
     }
+}
+
+/// Result of rewriting a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compaction {
+    Done,
+    Stopped,
+    /// It has bytes that are no sound block.
+    Damaged,
+}
+
+/// Writes the records of a segment in full blocks, at a level of zstd where one is given.
+pub(crate) fn rewrite(
+    from: impl Read + Seek,
+    to: impl Write,
+    level: Option<i32>,
+    stop: &AtomicBool,
+) -> io::Result<Compaction> {
+    let mut to = SegmentWriter::new(to).fill_blocks();
+    if let Some(level) = level {
+        to = to.level(level);
+    }
+    // Relaxed: the flag carries no data, and one block more or less does not matter.
+    Ok(match compact(from, &mut to, &|| stop.load(Ordering::Relaxed))? {
+        logdrive_store::Compaction::Written(_) => Compaction::Done,
+        logdrive_store::Compaction::Stopped => Compaction::Stopped,
+        logdrive_store::Compaction::Damaged => Compaction::Damaged,
+    })
 }

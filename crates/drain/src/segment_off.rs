@@ -1,6 +1,8 @@
 //! Segments in a build without them: nothing of this can be made, because no layout of them can.
 
 use logdrive_wire::Callsite;
+use std::io::{self, Read, Seek, Write};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) const IS_BUILT_IN: bool = false;
 
@@ -36,4 +38,33 @@ impl BlockEncoder {
     pub(crate) fn block(&mut self, _: &[u8]) -> Result<&[u8], String> {
         Err("segments need the feature segments of logdrive-drain".to_owned())
     }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code)] // Without segments there are none to rewrite.
+pub(crate) enum Compaction {
+    Done,
+    Stopped,
+    Damaged,
+}
+
+pub(crate) fn is_segment(_: &[u8]) -> bool {
+    false
+}
+
+pub(crate) fn has_small_blocks(_: impl Read + Seek) -> io::Result<bool> {
+    Ok(false)
+}
+
+pub(crate) fn digest(_: impl Read + Seek) -> io::Result<Option<(u64, u64)>> {
+    Ok(None)
+}
+
+pub(crate) fn rewrite(
+    _: impl Read + Seek,
+    _: impl Write,
+    _: Option<i32>,
+    _: &AtomicBool,
+) -> io::Result<Compaction> {
+    Ok(Compaction::Damaged)
 }

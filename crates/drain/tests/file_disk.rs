@@ -566,7 +566,7 @@ fn the_link_points_to_the_log_file_and_spares_what_is_no_link() {
 fn the_newest_rotated_file_stays_plain_until_the_next_one_where_that_is_asked_for() {
     let (dir, mut options) = temporary();
     options.compress = logdrive_drain::file::Compress::Zstd;
-    options.delay_compress = true;
+    options.rotated.delay_compress = true;
     let rotated = |number: u32| format!("app.2020-01-01T00-00-00Z.{number}.log");
     for number in 1..4 {
         fs::write(dir.path().join(rotated(number)), "old\n").expect("written");
@@ -591,7 +591,7 @@ fn the_newest_rotated_file_stays_plain_until_the_next_one_where_that_is_asked_fo
 fn the_file_rotated_last_stays_plain_though_the_clock_was_set_back() {
     let (dir, mut options) = temporary();
     options.compress = logdrive_drain::file::Compress::Zstd;
-    options.delay_compress = true;
+    options.rotated.delay_compress = true;
     options.keep_files = Some(2);
     options.rotate_bytes = Some(10);
     let mut file = open(&options);
@@ -615,7 +615,7 @@ fn the_file_rotated_last_stays_plain_though_the_clock_was_set_back() {
 fn a_rotated_file_that_stays_plain_counts_as_bytes_once_it_is_compressed() {
     let (dir, mut options) = temporary();
     options.compress = logdrive_drain::file::Compress::Zstd;
-    options.delay_compress = true;
+    options.rotated.delay_compress = true;
     options.keep_bytes = Some(200);
     let rotated = |number: u32| format!("app.2020-01-01T00-00-00Z.{number}.log");
     for number in 1..4 {

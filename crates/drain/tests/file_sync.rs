@@ -265,7 +265,7 @@ fn all_lines_of_files_that_are_being_compressed_are_there_after_a_power_cut() {
 fn the_newest_lines_are_there_after_a_power_cut_where_the_rules_remove_old_files() {
     let set = |options: &mut FileOptions| {
         options.compress = Compress::Zstd;
-        options.delay_compress = true;
+        options.rotated.delay_compress = true;
         options.keep_files = Some(4);
     };
     cut_after_sync(set, true);
@@ -294,7 +294,7 @@ fn of_a_rotated_file_and_its_compressed_twin_one_stays() {
         ] {
             let (dir, mut options, _) = temporary();
             options.compress = compress;
-            options.delay_compress = delays;
+            options.rotated.delay_compress = delays;
             let plain = "app.2026-11-21T12-34-56Z.000001.log";
             fs::write(dir.path().join(plain), &text).expect("written");
             fs::write(dir.path().join(format!("{plain}.zst")), twin).expect("written");

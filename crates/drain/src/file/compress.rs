@@ -23,6 +23,10 @@ pub(crate) enum Outcome {
     InUse,
     /// The owner closes: the next open takes it up again.
     Stopped,
+    /// There is nothing to do.
+    AsItIs,
+    /// It cannot be read to its end, and is as it was.
+    Damaged,
 }
 
 /// Compresses the file `name`. After an error or a stop the original is as it was.
@@ -84,7 +88,7 @@ pub(crate) fn compress(
 }
 
 /// Copy of an error, which cannot be cloned.
-fn copy_of(cause: &io::Error) -> io::Error {
+pub(crate) fn copy_of(cause: &io::Error) -> io::Error {
     cause
         .raw_os_error()
         .map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error)
@@ -141,8 +145,8 @@ fn holds_same(storage: &dyn Storage, plain: &File, copy: &File, form: Form) -> i
 }
 
 /// Returns whether both hold the same bytes; an end that is missing or damaged makes them different.
-#[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
-fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<bool> {
+#[cfg_attr(not(any(feature = "gzip", feature = "zstd", feature = "segments")), allow(dead_code))]
+pub(crate) fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<bool> {
     let (mut one, mut other) = (vec![0; COPY_BLOCK_BYTES], vec![0; COPY_BLOCK_BYTES]);
     loop {
         let length = fill(&mut plain, &mut one)?;
@@ -162,7 +166,6 @@ fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<b
 }
 
 /// Fills a block as far as there are bytes.
-#[cfg_attr(not(any(feature = "gzip", feature = "zstd")), allow(dead_code))]
 fn fill(reader: &mut impl io::Read, block: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < block.len() {
@@ -198,7 +201,12 @@ pub(crate) fn lock_file(
 }
 
 /// A new temporary file that is locked, in place of one that a crash has left.
-fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) -> io::Result<Option<File>> {
+pub(crate) fn create_temporary(
+    storage: &dyn Storage,
+    dir: &File,
+    name: &str,
+    mode: u32,
+) -> io::Result<Option<File>> {
     let create = || storage.open(dir, name, OpenMode::New(mode & 0o777 | 0o600));
     let file = match create() {
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
@@ -216,7 +224,7 @@ fn create_temporary(storage: &dyn Storage, dir: &File, name: &str, mode: u32) ->
 }
 
 /// The compressed file shows when its last record was written, not when it was compressed.
-fn keep_time(source: &File, copy: &File) {
+pub(crate) fn keep_time(source: &File, copy: &File) {
     if let Ok(modified) = source.metadata().and_then(|metadata| metadata.modified()) {
         // Nothing depends on it: the age of a file is in its name.
         let _ = copy.set_modified(modified);

@@ -3,15 +3,15 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::error::{FileError, FileOperation};
-use super::limits::OPEN_RACES_MAX;
 use super::names::Names;
 use super::notices::Notices;
+use super::open_dir::open_dir;
 use super::options::FileOptions;
 use super::storage::{Stat, Storage, existing};
-use super::tidy::Tidy;
+use super::tidy::{CompactFiles, Tidy};
 use super::unsynced::UnsyncedFiles;
 use crate::calendar::Zone;
 
@@ -33,6 +33,8 @@ pub(crate) struct LogDirectory {
     pub(crate) zone: Zone,
     pub(crate) dir: Arc<File>,
     pub(crate) notices: Notices,
+    /// Rotated segments that passes need not look at again.
+    compact_files: CompactFiles,
     /// Directories with sessions of dead processes that may have begun to write to the log.
     pub(crate) run_dirs: Arc<[PathBuf]>,
     /// All users may make files here (with the sticky bit): files of others are refused.
@@ -67,6 +69,7 @@ impl LogDirectory {
             zone,
             dir: Arc::new(dir),
             notices,
+            compact_files: CompactFiles::default(),
             run_dirs: Arc::default(),
             shared,
             unsynced_names: UnsyncedNames { own: true, parents },
@@ -84,7 +87,7 @@ impl LogDirectory {
     }
 
     /// Returns all that the pass behind a rotation needs.
-    pub(crate) fn tidy(&self, unsynced: &UnsyncedFiles) -> Tidy {
+    pub(crate) fn tidy(&self, unsynced: &UnsyncedFiles, has_segments: bool) -> Tidy {
         Tidy {
             storage: self.storage.clone(),
             dir: self.dir.clone(),
@@ -92,6 +95,9 @@ impl LogDirectory {
             options: self.options.clone(),
             notices: self.notices.clone(),
             unsynced: unsynced.clone(),
+            has_segments,
+            compact_files: self.compact_files.clone(),
+            cold: OnceLock::new(),
         }
     }
 
@@ -179,87 +185,4 @@ fn is_closed_to_us(cause: &io::Error) -> bool {
         cause.kind(),
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound
     )
-}
-
-/// Opens a directory for logs, makes it where it is missing and refuses it where others may play
-/// tricks with it. Returns the directories, too, in which others were made.
-pub(crate) fn open_dir(
-    storage: &dyn Storage,
-    path: &Path,
-    options: &FileOptions,
-) -> Result<(File, Vec<PathBuf>), FileError> {
-    let trusted = options.trust_directory;
-    let mut made_in = Vec::new();
-    let mut dir = storage.open_dir(path, trusted);
-    if dir
-        .as_ref()
-        .is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
-    {
-        make_dirs(storage, path, options.dir_mode, &mut made_in)?;
-        dir = storage.open_dir(path, trusted);
-    }
-    let dir = dir.map_err(|cause| {
-        // The system says "no directory" for a link that it may not follow. This look is for the
-        // message alone.
-        let link = path
-            .symlink_metadata()
-            .is_ok_and(|metadata| metadata.is_symlink());
-        match link && !trusted {
-            true => FileError::DirectoryIsLink {
-                path: path.to_path_buf(),
-            },
-            false => FileError::io(FileOperation::OpenDirectory, path, cause),
-        }
-    })?;
-    let stat = storage
-        .stat_file(&dir)
-        .map_err(|cause| FileError::io(FileOperation::Inspect, path, cause))?;
-    let (user, path) = (logdrive_ring::user_id(), path.to_path_buf());
-    if trusted {
-        return Ok((dir, made_in));
-    }
-    if stat.mode & 0o1002 == 0o002 {
-        return Err(FileError::DirectoryOpenToAll {
-            path,
-            mode: stat.mode,
-        });
-    }
-    if stat.uid != user && stat.uid != 0 {
-        return Err(FileError::DirectoryOfOther {
-            path,
-            owner: stat.uid,
-            user,
-        });
-    }
-    Ok((dir, made_in))
-}
-
-/// Makes a directory and those above it that are missing.
-fn make_dirs(
-    storage: &dyn Storage,
-    path: &Path,
-    mode: u32,
-    made_in: &mut Vec<PathBuf>,
-) -> Result<(), FileError> {
-    let mut missing = vec![path];
-    let mut tries_left = OPEN_RACES_MAX as usize + 2 * path.components().count();
-    while let Some(&deepest) = missing.last() {
-        let made = storage.create_dir(deepest, mode);
-        if made.is_ok() {
-            made_in.extend(deepest.parent().map(Path::to_path_buf));
-        }
-        tries_left = tries_left.saturating_sub(1);
-        match made.map_err(|cause| (cause.kind(), cause)) {
-            Ok(()) | Err((io::ErrorKind::AlreadyExists, _)) => {
-                missing.pop();
-            }
-            // Another program that removes these directories must not cause an endless loop.
-            Err((io::ErrorKind::NotFound, cause)) => match deepest.parent() {
-                Some(parent) if tries_left > 0 => missing.push(parent),
-                _ => return Err(FileError::io(FileOperation::CreateDirectory, deepest, cause)),
-            },
-            Err((_, cause)) => return Err(FileError::io(FileOperation::CreateDirectory, deepest, cause)),
-        }
-    }
-    Ok(())
 }

@@ -232,6 +232,8 @@ pub enum FileOperation {
     Rotate,
     /// Compressing a file after its rotation.
     Compress,
+    /// Moving a rotated file to the cold directory.
+    MoveToCold,
     /// Removing a file by the rules of retention.
     Remove,
     /// Setting the link to the newest file.
@@ -255,6 +257,7 @@ impl fmt::Display for FileOperation {
             FileOperation::Sync => "bring to disk",
             FileOperation::Rotate => "rotate",
             FileOperation::Compress => "compress",
+            FileOperation::MoveToCold => "move to the cold directory",
             FileOperation::Remove => "remove",
             FileOperation::Link => "set the link",
             FileOperation::StartThread => "start a thread for",

@@ -64,6 +64,9 @@ pub(crate) const POLL_MAX: Duration = Duration::from_millis(100);
 /// Block of the compression: large enough to keep system calls rare, small enough to stop soon.
 pub(crate) const COPY_BLOCK_BYTES: usize = 128 * 1024;
 
+/// Level of zstd of segments in a cold directory: they are written once, by a thread of low priority, and read seldom.
+pub(crate) const COLD_LEVEL: i32 = 19;
+
 /// Block of the comparison that recovery makes with what a file already holds.
 pub(crate) const COMPARE_BLOCK_BYTES: usize = 64 * 1024;
 

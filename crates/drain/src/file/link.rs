@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::directory::open_dir;
 use super::error::{FileError, FileOperation};
 use super::names::Names;
+use super::open_dir::open_dir;
 use super::options::FileOptions;
 use super::storage::{FileKind, RenameMode, Storage, existing};
 

@@ -22,6 +22,7 @@ use super::options::{Compress, FileOptions};
 use super::storage::Storage;
 use super::tidy_thread::TidyThread;
 use super::unsynced::UnsyncedFiles;
+use crate::segment;
 
 /// A chunk that was placed and is neither written to its end nor abandoned.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +79,8 @@ pub struct LogFile {
     pub(crate) unsynced: UnsyncedFiles,
     /// Offset of the last chunk that was written to its end.
     pub(crate) last_chunk_offset: u64,
+    /// Whether blocks of segments are written, so that rotated files are compacted, or lines; as far as it is known.
+    has_segments: Option<bool>,
     tidy_thread: TidyThread,
     pub(crate) beside: FilesBeside,
 }
@@ -113,12 +116,37 @@ impl LogFile {
             last_rotated: None,
             unsynced: UnsyncedFiles::default(),
             last_chunk_offset: 0,
+            has_segments: None,
             tidy_thread: TidyThread::default(),
             beside: FilesBeside::new(seconds(now_unix_ns)),
         };
         file.set_link();
-        file.tidy(now_unix_ns, true);
+        tidy(&file, now_unix_ns, true);
         Ok(file)
+    }
+
+    /// Tells whether blocks of segments are written from now on, or lines. A file of the other kind is rotated first: no
+    /// reader expects both in one file.
+    pub fn expect_segments(&mut self, is_expected: bool, now_unix_ns: u64) {
+        if self.has_segments.replace(is_expected) == Some(is_expected) || !self.active.regular {
+            return;
+        }
+        let mut front = [0; 8];
+        let storage = self.directory.storage.as_ref();
+        // A file that cannot be read is written on.
+        let length = storage
+            .read_at(&self.active.file, &mut front, 0)
+            .unwrap_or(0)
+            .min(front.len());
+        let is_other = length > 0 && segment::is_segment(&front[..length]) != is_expected;
+        if is_other
+            && !self.active.is_empty()
+            && let Err(error) = self.rotate(now_unix_ns)
+        {
+            self.directory
+                .notices
+                .push(format_args!("{error}; it is written on for now"));
+        }
     }
 
     /// Finds the place for a chunk of whole lines, in a new file where size or time ask for one. A
@@ -352,20 +380,6 @@ impl LogFile {
         self.move_away(now_unix_ns).and(cut)
     }
 
-    /// Tidies behind a rotation or at open: here, or on a thread where compression takes time.
-    pub(crate) fn tidy(&self, now_unix_ns: u64, opening: bool) {
-        if !self.active.regular {
-            return;
-        }
-        let tidy = self.directory.tidy(&self.unsynced);
-        let now_unix_s = seconds(now_unix_ns);
-        if self.directory.options.compress == Compress::None {
-            tidy.run(now_unix_s, opening, &AtomicBool::new(false));
-        } else {
-            self.tidy_thread.request(tidy, now_unix_s, opening);
-        }
-    }
-
     /// Lets the link point to the file. The log does not depend on it, so a failure is only reported.
     pub(crate) fn set_link(&self) {
         let options = &self.directory.options;
@@ -374,6 +388,22 @@ impl LogFile {
         if let Err(error) = point_link(storage, options, link, &self.path()) {
             self.directory.notices.push(error);
         }
+    }
+}
+
+/// Tidies behind a rotation or at open: here, or on a thread where compression, compaction or a move takes time.
+pub(crate) fn tidy(log: &LogFile, now_unix_ns: u64, opening: bool) {
+    if !log.active.regular {
+        return;
+    }
+    let has_segments = log.has_segments == Some(true);
+    let tidy = log.directory.tidy(&log.unsynced, has_segments);
+    let now_unix_s = seconds(now_unix_ns);
+    let options = &log.directory.options;
+    if options.compress != Compress::None || has_segments || options.rotated.cold_dir.is_some() {
+        log.tidy_thread.request(tidy, now_unix_s, opening);
+    } else {
+        tidy.run(now_unix_s, opening, &AtomicBool::new(false));
     }
 }
 

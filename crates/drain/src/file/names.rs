@@ -15,6 +15,11 @@ use super::calendar::parse_stamp;
 use super::error::FileError;
 use super::limits::{NAME_BYTES_MAX, NUMBER_MAX_EARLIER, SEQUENCE_DIGITS_MIN, SEQUENCE_MAX};
 
+/// Ending of a file that is being made in the place of a segment.
+pub(crate) const COMPACT_ENDING: &str = ".compact.tmp";
+/// Ending of a file that is being made in the cold directory.
+pub(crate) const COLD_ENDING: &str = ".cold.tmp";
+
 /// The directory of a log and the two halves of its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
@@ -31,7 +36,7 @@ pub(crate) enum Form {
     Plain,
     Gzip,
     Zstd,
-    /// A compression that has not ended.
+    /// A compression, compaction or move that has not ended.
     Temporary,
 }
 
@@ -122,7 +127,7 @@ impl Names {
             "" => Form::Plain,
             ".gz" => Form::Gzip,
             ".zst" => Form::Zstd,
-            ".gz.tmp" | ".zst.tmp" => Form::Temporary,
+            ".gz.tmp" | ".zst.tmp" | COMPACT_ENDING | COLD_ENDING => Form::Temporary,
             _ => return None,
         };
         let rotated = Rotated {
@@ -254,6 +259,8 @@ mod tests {
                 (".zst", Form::Zstd),
                 (".gz.tmp", Form::Temporary),
                 (".zst.tmp", Form::Temporary),
+                (".compact.tmp", Form::Temporary),
+                (".cold.tmp", Form::Temporary),
             ] {
                 let full = format!("{name}{ending}");
                 assert_eq!(names.parse_rotated(OsStr::new(&full)), Some((rotated, form)));

@@ -97,8 +97,6 @@ crate::options! {
         pub keep_bytes: Option<u64> => Row::of(Kind::Size(limits::KEEP_BYTES)).off(),
         /// Compression of rotated files, by a thread of low priority.
         pub compress: Compress => Row::of(Kind::Word).words(Compress::WORDS),
-        /// Leave the newest rotated file as it is until the next one comes, for programs that still read it.
-        pub delay_compress: bool => Row::of(Kind::Flag),
         /// A symbolic link that always names the file written last. An existing file that is no link is left alone.
         pub newest_link: Option<PathBuf> => Row::of(Kind::LogPath(limits::PATH_BYTES_MAX))
             .unset("no link", "\"/var/log/logdrive/{app}.newest\""),
@@ -116,6 +114,39 @@ crate::options! {
         /// in the log, and tried again, instead of being an error of the start.
         pub open_late: bool => Row::of(Kind::Flag).scope(SESSION | PROGRAM),
     }
+    and {
+        /// Treatment of rotated files beside their compression and their removal.
+        pub rotated: RotatedFiles,
+    }
+    with {
+        /// Leave the newest rotated file as it is until the next one comes, for programs that still read it.
+        delay_compress: (rotated.delay_compress) => Row::of(Kind::Flag),
+        /// A directory for rotated files that are older than cold_after, on this disk or another. Segments are compressed again
+        /// on their way there, with zstd-19. The rules of retention count files of both directories.
+        cold_dir: (rotated.cold_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX))
+            .unset("all stay beside the file", "\"/mnt/archive/shop\""),
+        /// Rotated files go to cold_dir when their last record is older than this.
+        cold_after: (rotated.cold_after) => Row::of(Kind::Time(limits::KEEP_AGE)).off(),
+    }
+}
+
+/// Treatment of rotated files beside their compression and their removal.
+///
+/// ```
+/// use logdrive_drain::file::FileOptions;
+/// let mut options = FileOptions::new("shop.segment");
+/// options.rotated.cold_dir = Some("/mnt/archive".into());
+/// options.rotated.cold_after = Some(std::time::Duration::from_secs(86_400));
+/// assert!(options.check().is_ok());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RotatedFiles {
+    /// The newest one stays as it is until the next one comes.
+    pub delay_compress: bool,
+    /// Directory for those that are older than `cold_after`.
+    pub cold_dir: Option<PathBuf>,
+    /// Age at which they go there.
+    pub cold_after: Option<Duration>,
 }
 
 impl FileOptions {
@@ -130,7 +161,7 @@ impl FileOptions {
             keep_age: None,
             keep_bytes: None,
             compress: Compress::None,
-            delay_compress: false,
+            rotated: RotatedFiles::default(),
             newest_link: None,
             mode: 0o640,
             dir_mode: 0o750,
@@ -144,6 +175,7 @@ impl FileOptions {
     pub fn absolute(&self) -> Result<Self, FileError> {
         let mut options = self.clone();
         options.path = absolute(&self.path)?;
+        options.rotated.cold_dir = self.rotated.cold_dir.as_deref().map(absolute).transpose()?;
         options.newest_link = self.newest_link.as_deref().map(absolute).transpose()?;
         Ok(options)
     }
@@ -187,9 +219,19 @@ impl FileOptions {
         {
             return refuse(format!("the header is longer than {HEADER_BYTES_MAX} bytes"));
         }
-        for path in [Some(&self.path), self.newest_link.as_ref()]
-            .into_iter()
-            .flatten()
+        if self.rotated.cold_dir.is_some() != self.rotated.cold_after.is_some() {
+            return refuse("cold_dir and cold_after go together: give both, or none".into());
+        }
+        if self.rotated.cold_dir.is_some() && self.rotated.cold_dir.as_deref() == self.path.parent() {
+            return refuse("cold_dir is the directory of the log: give another".into());
+        }
+        for path in [
+            Some(&self.path),
+            self.newest_link.as_ref(),
+            self.rotated.cold_dir.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
         {
             let bytes = path.as_os_str().as_bytes();
             if bytes.is_empty() || bytes.len() > PATH_BYTES_MAX || bytes.contains(&0) {
@@ -280,7 +322,9 @@ mod tests {
             1 => Compress::Gzip,
             _ => Compress::Zstd,
         };
-        options.delay_compress = random.below(2) == 0;
+        options.rotated.delay_compress = random.below(2) == 0;
+        options.rotated.cold_dir = random.maybe(|random| OsString::from_vec(bytes(random)).into());
+        options.rotated.cold_after = random.maybe(|random| Duration::from_secs(random.bits()));
         options.newest_link = random.maybe(|random| OsString::from_vec(bytes(random)).into());
         options.mode = random.bits() as u32;
         options.dir_mode = random.bits() as u32;

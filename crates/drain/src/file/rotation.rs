@@ -16,7 +16,7 @@ use super::active::Active;
 use super::directory::LogDirectory;
 use super::error::{FileError, FileOperation};
 use super::limits::{CHECK_INTERVAL_NS, LISTED_MAX, ROTATION_RETRY_NS, SEQUENCE_MAX};
-use super::log_file::{LogFile, seconds};
+use super::log_file::{LogFile, seconds, tidy};
 use super::names::Rotated;
 use super::notices::Notices;
 use super::storage::{OpenMode, RenameMode, is_named};
@@ -128,7 +128,7 @@ impl LogFile {
     }
 
     /// Moves the active file away and begins a new one in its place.
-    fn rotate(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
+    pub(crate) fn rotate(&mut self, now_unix_ns: u64) -> Result<(), FileError> {
         if self.was_moved() {
             return self.reopen_path(now_unix_ns);
         }
@@ -145,7 +145,7 @@ impl LogFile {
         self.directory.mark_names_changed();
         self.last_rotated = Some(rotated);
         self.set_link();
-        self.tidy(now_unix_ns, false);
+        tidy(self, now_unix_ns, false);
         Ok(())
     }
 

@@ -425,6 +425,18 @@ impl io::Read for Reader<'_> {
     }
 }
 
+impl io::Seek for Reader<'_> {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let offset = match to {
+            io::SeekFrom::Start(offset) => Some(offset),
+            io::SeekFrom::Current(by) => self.offset.checked_add_signed(by),
+            io::SeekFrom::End(by) => self.storage.stat_file(self.file)?.bytes.checked_add_signed(by),
+        };
+        self.offset = offset.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.offset)
+    }
+}
+
 impl Reader<'_> {
     /// Fills `bytes` as far as the file goes; returns how much.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) -> io::Result<usize> {

@@ -4,19 +4,21 @@
 //! Every pass reads the directory again and needs no state of the one before. So several
 //! processes may tidy one directory, and whatever a crash has cut short is taken up again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::compact::{compact, is_segment_named, move_to_cold};
 use super::compress::{Outcome, compress, drop_twin, lock_file};
 use super::error::{FileError, FileOperation};
 use super::limits::LISTED_MAX;
 use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
+use super::open_dir::open_dir;
 use super::options::{Compress, FileOptions};
 use super::retention::{RotatedFile, to_remove};
 use super::storage::{FileKind, OpenMode, Stat, Storage, existing};
@@ -31,6 +33,35 @@ pub(crate) struct Tidy {
     pub(crate) options: Arc<FileOptions>,
     pub(crate) notices: Notices,
     pub(crate) unsynced: UnsyncedFiles,
+    /// The log has had blocks of segments, so that rotated files are compacted.
+    pub(crate) has_segments: bool,
+    pub(crate) compact_files: CompactFiles,
+    /// The cold directory, once a pass has opened it.
+    pub(crate) cold: OnceLock<Option<Arc<File>>>,
+}
+
+/// Segments that need no compaction, by device and inode, so that no pass looks at them again. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CompactFiles(Arc<Mutex<HashSet<(u64, u64)>>>);
+
+impl CompactFiles {
+    fn has(&self, stat: &Stat) -> bool {
+        self.files().contains(&(stat.dev, stat.ino))
+    }
+
+    fn note(&self, stat: &Stat) {
+        let mut files = self.files();
+        if files.len() >= LISTED_MAX {
+            // They are looked at again.
+            files.clear();
+        }
+        files.insert((stat.dev, stat.ino));
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashSet<(u64, u64)>> {
+        // Nothing between lock and unlock panics.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A file that was found in the directory.
@@ -38,6 +69,8 @@ struct Found {
     name: String,
     form: Form,
     stat: Stat,
+    /// In the cold directory.
+    is_cold: bool,
 }
 
 /// Rotated files by age; a crash may have left one in two forms.
@@ -46,8 +79,9 @@ type Listing = BTreeMap<Rotated, Vec<Found>>;
 impl Tidy {
     /// One pass. A failure is reported in a notice and tried again by the next pass.
     pub(crate) fn run(&self, now_unix_s: i64, opening: bool, stop: &AtomicBool) {
-        let compresses = self.options.compress != Compress::None;
-        if !opening && !compresses && !self.options.removes() {
+        let compresses = self.options.compress != Compress::None || self.has_segments;
+        let is_slow = compresses || self.options.rotated.cold_dir.is_some();
+        if !opening && !is_slow && !self.options.removes() {
             return;
         }
         let mut listing = match self.list() {
@@ -61,32 +95,67 @@ impl Tidy {
         // First what goes anyway, so that it is not compressed before; bytes only count afterwards,
         // when the newest file is compressed too.
         let mut without_bytes = FileOptions::clone(&self.options);
-        if compresses {
+        if is_slow {
             without_bytes.keep_bytes = None;
         }
         self.retain(&mut listing, &without_bytes, now_unix_s);
-        if self.options.delay_compress {
+        if self.options.rotated.delay_compress {
             leave_newest_plain(&mut listing);
         }
-        if compresses && self.compress_all(&mut listing, stop) && self.options.keep_bytes.is_some() {
+        let is_done = is_slow
+            && self.compress_all(&mut listing, stop)
+            && self.move_old_to_cold(&mut listing, now_unix_s, stop);
+        if is_done && self.options.keep_bytes.is_some() {
             self.retain(&mut listing, &self.options, now_unix_s);
+        }
+    }
+
+    /// The cold directory, where there is one.
+    fn cold(&self) -> Option<&File> {
+        let open = || {
+            let path = self.options.rotated.cold_dir.as_deref()?;
+            match open_dir(self.storage.as_ref(), path, &self.options) {
+                Ok((dir, _)) => Some(Arc::new(dir)),
+                Err(error) => {
+                    self.notices.push(error);
+                    None
+                }
+            }
+        };
+        self.cold.get_or_init(open).as_deref()
+    }
+
+    /// The directory that a file is in.
+    fn dir_of(&self, found: &Found) -> &File {
+        match self.cold() {
+            Some(cold) if found.is_cold => cold,
+            _ => &self.dir,
         }
     }
 
     /// The rotated files of this log, temporary ones included.
     fn list(&self) -> Result<Listing, FileError> {
+        let mut listing = Listing::new();
+        self.list_dir(&self.dir, false, &mut listing)?;
+        if let Some(cold) = self.cold() {
+            self.list_dir(cold, true, &mut listing)?;
+        }
+        Ok(listing)
+    }
+
+    fn list_dir(&self, dir: &File, is_cold: bool, listing: &mut Listing) -> Result<(), FileError> {
         let wanted = |name: &OsStr| self.names.parse_rotated(name).is_some();
+        let path = self.options.rotated.cold_dir.as_ref().filter(|_| is_cold);
         let names = self
             .storage
-            .list(&self.dir, &wanted, LISTED_MAX)
-            .map_err(|cause| FileError::io(FileOperation::List, &self.names.dir, cause))?;
-        let mut listing = Listing::new();
+            .list(dir, &wanted, LISTED_MAX)
+            .map_err(|cause| FileError::io(FileOperation::List, path.unwrap_or(&self.names.dir), cause))?;
         for name in names {
             let Some((rotated, form)) = self.names.parse_rotated(&name) else {
                 continue;
             };
             let Some(name) = name.to_str() else { continue };
-            let stat = existing(self.storage.stat(&self.dir, Path::new(name)))
+            let stat = existing(self.storage.stat(dir, Path::new(name)))
                 .map_err(|cause| self.failed(FileOperation::Inspect, name, cause))?;
             // A directory or link of such a name is none of ours, a file that is gone none at all.
             if let Some(stat) = stat.filter(|stat| stat.kind == FileKind::Regular) {
@@ -94,10 +163,11 @@ impl Tidy {
                     name: name.to_owned(),
                     form,
                     stat,
+                    is_cold,
                 });
             }
         }
-        Ok(listing)
+        Ok(())
     }
 
     /// Removes what a crash has left: compressions that have not ended, and rotated names that were
@@ -119,12 +189,13 @@ impl Tidy {
     /// one of both stays, the compressed one where it is whole.
     fn drop_twins(&self, listing: &mut Listing) {
         for files in listing.values_mut() {
-            let Some(plain) = files.iter().find(|found| found.form == Form::Plain) else {
+            let is_plain = |found: &&Found| found.form == Form::Plain && !found.is_cold;
+            let Some(plain) = files.iter().find(is_plain) else {
                 continue;
             };
             let (plain, is_twin) = (plain.name.clone(), |found: &&Found| {
                 let ending = found.name.strip_prefix(plain.name.as_str());
-                matches!(ending, Some(".gz" | ".zst"))
+                matches!(ending, Some(".gz" | ".zst")) && !found.is_cold
             });
             let Some((twin, form)) = files
                 .iter()
@@ -153,9 +224,14 @@ impl Tidy {
     /// Removes a left-over that no process holds; whether it is gone. Since it was listed, a rotation may have given the
     /// name of an empty file to a log with lines: that one stays.
     fn remove_left_over(&self, found: &Found) -> bool {
-        match lock_file(self.storage.as_ref(), &self.dir, &found.name, OpenMode::ReadOnly) {
+        match lock_file(
+            self.storage.as_ref(),
+            self.dir_of(found),
+            &found.name,
+            OpenMode::ReadOnly,
+        ) {
             Ok(Some((_, stat))) if found.form == Form::Plain && stat.bytes > 0 => false,
-            Ok(Some(_locked)) => self.remove(&found.name),
+            Ok(Some(_locked)) => self.remove(found),
             Ok(None) => false,
             Err(cause) => {
                 self.notices
@@ -165,11 +241,16 @@ impl Tidy {
         }
     }
 
-    /// Compresses what is plain, oldest first; whether it came to the end of the list.
+    /// Compresses or compacts what is plain, oldest first; whether it came to the end of the list.
     fn compress_all(&self, listing: &mut Listing, stop: &AtomicBool) -> bool {
         for files in listing.values_mut() {
             // An empty one is about to be the log.
-            let is_due = |found: &Found| found.form == Form::Plain && found.stat.bytes > 0;
+            let is_due = |found: &Found| {
+                found.form == Form::Plain
+                    && found.stat.bytes > 0
+                    && !found.is_cold
+                    && !self.compact_files.has(&found.stat)
+            };
             let Some(plain) = files.iter().position(is_due) else {
                 continue;
             };
@@ -178,18 +259,71 @@ impl Tidy {
                 return false;
             }
             let name = files[plain].name.clone();
-            let how = self.options.compress;
-            match compress(self.storage.as_ref(), &self.dir, &name, how, stop, &self.unsynced) {
+            let (how, storage) = (self.options.compress, self.storage.as_ref());
+            let is_segment = is_segment_named(storage, &self.dir, &name);
+            let outcome = match is_segment {
+                true => compact(storage, &self.dir, &name, None, stop, &self.unsynced),
+                false => compress(storage, &self.dir, &name, how, stop, &self.unsynced),
+            };
+            match outcome {
+                Ok(Outcome::Done) if is_segment => {
+                    if let Ok(stat) = storage.stat(&self.dir, Path::new(&name)) {
+                        files[plain].stat = stat;
+                        self.compact_files.note(&stat);
+                    }
+                }
                 Ok(Outcome::Done) => {
                     files.swap_remove(plain);
                     self.add_compressed(files, &name);
                 }
+                Ok(Outcome::AsItIs | Outcome::Damaged) => self.compact_files.note(&files[plain].stat),
                 Ok(Outcome::InUse) => {}
                 Ok(Outcome::Stopped) => return false,
                 Err(cause) => {
                     self.notices
                         .push(self.failed(FileOperation::Compress, &name, cause));
                 }
+            }
+        }
+        true
+    }
+
+    /// Moves files to the cold directory that are old enough, oldest first; whether it came to the end of the list.
+    fn move_old_to_cold(&self, listing: &mut Listing, now_unix_s: i64, stop: &AtomicBool) -> bool {
+        let (Some(cold), Some(after)) = (self.cold(), self.options.rotated.cold_after) else {
+            return true;
+        };
+        let is_old = |rotated: &Rotated| {
+            u64::try_from(now_unix_s - rotated.unix_s).is_ok_and(|age_s| age_s > after.as_secs())
+        };
+        for (_, files) in listing.iter_mut().filter(|(rotated, _)| is_old(rotated)) {
+            let is_hot =
+                |found: &Found| !found.is_cold && found.form != Form::Temporary && found.stat.bytes > 0;
+            let Some(hot) = files.iter().position(is_hot) else {
+                continue;
+            };
+            // Relaxed: the flag carries no data.
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let name = files[hot].name.clone();
+            let storage = self.storage.as_ref();
+            match move_to_cold(storage, (&self.dir, cold), &name, stop, &self.unsynced) {
+                Ok(Outcome::Done) => {
+                    let found = files.swap_remove(hot);
+                    let stat = storage.stat(cold, Path::new(&name)).unwrap_or(found.stat);
+                    files.retain(|found| found.name != name);
+                    files.push(Found {
+                        stat,
+                        is_cold: true,
+                        ..found
+                    });
+                }
+                Ok(Outcome::InUse | Outcome::AsItIs | Outcome::Damaged) => {}
+                Ok(Outcome::Stopped) => return false,
+                Err(cause) => self
+                    .notices
+                    .push(self.failed(FileOperation::MoveToCold, &name, cause)),
             }
         }
         true
@@ -203,7 +337,12 @@ impl Tidy {
                 continue;
             }
             if let Ok(stat) = self.storage.stat(&self.dir, Path::new(&name)) {
-                files.push(Found { name, form, stat });
+                files.push(Found {
+                    name,
+                    form,
+                    stat,
+                    is_cold: false,
+                });
             }
         }
     }
@@ -228,17 +367,16 @@ impl Tidy {
                     // By the rules it is not to be kept, and so not to be brought to the disk.
                     self.unsynced.settle(&found.stat);
                 }
-                found.form == Form::Temporary || !self.remove(&found.name)
+                found.form == Form::Temporary || !self.remove(found)
             });
         }
     }
 
     /// Removes a file; whether it is gone.
-    fn remove(&self, name: &str) -> bool {
-        let removed = existing(self.storage.remove(&self.dir, name));
-        removed
-            .map_err(|cause| self.notices.push(self.failed(FileOperation::Remove, name, cause)))
-            .is_ok()
+    fn remove(&self, found: &Found) -> bool {
+        let removed = existing(self.storage.remove(self.dir_of(found), &found.name));
+        let failed = |cause| self.failed(FileOperation::Remove, &found.name, cause);
+        removed.map_err(|cause| self.notices.push(failed(cause))).is_ok()
     }
 
     fn failed(&self, doing: FileOperation, name: &str, cause: io::Error) -> FileError {
@@ -271,7 +409,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let options = FileOptions::new(dir.path().join("app.log"));
         let directory = LogDirectory::open(&options, Arc::new(Disk), Notices::default()).expect("opened");
-        let tidy = directory.tidy(&UnsyncedFiles::default());
+        let tidy = directory.tidy(&UnsyncedFiles::default(), false);
         let name = |number| {
             dir.path()
                 .join(format!("app.2026-11-21T12-34-56Z.00000{number}.log"))

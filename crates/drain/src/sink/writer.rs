@@ -545,7 +545,11 @@ fn write_placed(
     let length = block.unwrap_or(buffer.bytes()).len();
     let (placement, skip) = match *placed {
         Some(placed) => placed,
-        None => (file.place(length as u64, unix_ns())?, 0),
+        None => {
+            let now = unix_ns();
+            file.expect_segments(block.is_some(), now);
+            (file.place(length as u64, now)?, 0)
+        }
     };
     buffer.mark_writing(FileLocation {
         dev: placement.dev,

@@ -65,8 +65,50 @@ pub(crate) fn content(path: &Path) -> Vec<u8> {
         }
         #[cfg(feature = "zstd")]
         Some("zst") => zstd::decode_all(&bytes[..]).expect("whole zstd"),
+        _ if logdrive_store::is_segment(&bytes) => lines_of_segment(bytes),
         _ => bytes,
     }
+}
+
+/// Lines as a segment of small blocks.
+pub(crate) fn small_blocks(lines: &[u8]) -> Vec<u8> {
+    let mut writer = logdrive_store::SegmentWriter::new(Vec::new());
+    for (number, line) in lines.trim_ascii_end().split(|byte| *byte == b'\n').enumerate() {
+        writer.line(None, NOW_NS + number as u64, line).expect("memory");
+        if number % 10 == 9 {
+            writer.flush().expect("memory");
+        }
+    }
+    writer.flush().expect("memory");
+    std::mem::take(writer.file_mut())
+}
+
+/// Number of blocks of a segment.
+pub(crate) fn block_count(path: &Path) -> usize {
+    let file = fs::File::open(path).expect("a file");
+    let (mut reader, mut count) = (logdrive_store::SegmentReader::new(file), 0);
+    while reader.next_block(|_| true).expect("a file").is_some() {
+        count += 1;
+    }
+    assert_eq!(reader.take_damages(), []);
+    count
+}
+
+fn lines_of_segment(bytes: Vec<u8>) -> Vec<u8> {
+    let length = bytes.len() as u64;
+    let mut reader = logdrive_store::SegmentReader::new(std::io::Cursor::new(bytes));
+    let mut lines = Vec::new();
+    while let Some(block) = reader.next_block(|_| true).expect("memory") {
+        let rows = block.rows().expect("rows");
+        let mut rows = logdrive_store::Rows::new(&rows);
+        while let Some(row) = rows.next_row().expect("rows") {
+            lines.extend_from_slice(row.payload);
+            lines.push(b'\n');
+        }
+    }
+    assert_eq!(reader.take_damages(), []);
+    assert_eq!(reader.offset(), length, "the last block is whole");
+    lines
 }
 
 /// All lines of all files of a directory, sorted; fails on a line without an end.
