@@ -117,6 +117,11 @@ fn cpp(root: &Path) -> StepOutcome {
     }
     build_cpp(root)?;
     let tests = Call::new("ctest").words("--test-dir target/cpp --output-on-failure --no-tests=error");
+    let command = shell::target_dir(root)?.join("debug/logdrive");
+    let tests = match command.exists() {
+        true => tests.env("LOGDRIVE_BIN", &command.to_string_lossy()),
+        false => tests,
+    };
     tests.dir(root).run()?;
     Ok(End::Passed)
 }

@@ -69,7 +69,11 @@ fn options(args: &RunArgs) -> CommandOptions {
 
 fn sink(args: &RunArgs, name: &str) -> SinkOptions {
     let path = args.log.clone();
-    let path = path.unwrap_or_else(|| PathBuf::from(format!("{}.log", file_part(name))));
+    let ending = match args.format {
+        Format::Segments => "segment",
+        _ => "log",
+    };
+    let path = path.unwrap_or_else(|| PathBuf::from(format!("{}.{ending}", file_part(name))));
     let mut file = FileOptions::new(path);
     file.rotate_bytes = args.rotate_size;
     file.keep_files = args.keep;
@@ -83,6 +87,7 @@ fn sink(args: &RunArgs, name: &str) -> SinkOptions {
         Format::Json => Layout::Json.into(),
         Format::Logfmt => Layout::Logfmt.into(),
         Format::Glog => LayoutOptions::glog(),
+        Format::Segments => Layout::Segments.into(),
         Format::Plain => Layout::Pattern("{message}{fields}".to_owned()).into(),
     };
     sink.overflow = match args.full {

@@ -20,10 +20,11 @@ pub(crate) struct RunArgs {
     #[arg(required = true, trailing_var_arg = true, value_names = ["COMMAND", "ARGS"])]
     pub(crate) command: Vec<OsString>,
 
-    /// The log file [default: NAME.log in this directory]
+    /// The log file [default: NAME.log in this directory, NAME.segment for segments]
     #[arg(short = 'o', long, value_name = "FILE", help_heading = "Log")]
     pub(crate) log: Option<PathBuf>,
-    /// How lines look: text, json, logfmt, glog, plain (what was printed, and nothing else)
+    /// How lines look: text, json, logfmt, glog, plain (what was printed, and nothing else), or segments (compressed, for
+    /// `logdrive cat`)
     #[arg(
         long,
         value_enum,
@@ -157,6 +158,8 @@ pub(crate) enum Format {
     Glog,
     /// Lines as they were printed
     Plain,
+    /// Compressed blocks of records
+    Segments,
 }
 
 /// What happens when the ring is full.

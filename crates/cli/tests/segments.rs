@@ -5,7 +5,9 @@ mod support;
 use logdrive::{File, Full, Layout};
 use logdrive_testkit::{Process, directory, report, role, this_test_as, wait_for_input};
 use std::path::{Path, PathBuf};
-use support::{run, stdout, text};
+use support::agent::{Agent, place, socket};
+use support::collector::{World, json};
+use support::{logdrive, run, stdout, text};
 
 const DIR: &str = "LOGDRIVE_TEST_SEGMENTS_DIR";
 const RECORDS: u64 = 40_000;
@@ -241,4 +243,143 @@ fn a_terminal_takes_no_segments_and_the_error_says_what_does() {
         .init();
     let error = started.expect_err("it is refused").to_string();
     assert!(error.contains("the layout segments is for files"), "{error}");
+}
+
+/// Lines without their times.
+fn behind_times(lines: &str) -> Vec<&str> {
+    lines
+        .lines()
+        .map(|line| line.split_once(' ').map_or(line, |(_, rest)| rest))
+        .collect()
+}
+
+#[test]
+fn a_run_into_segments_is_shown_as_a_run_into_text() {
+    let dir = directory();
+    let script = "i=0; while [ $i -lt 2000 ]; do echo \"line $i\"; i=$((i+1)); done; echo 'WARN x' >&2; echo '{\"a\":1}'";
+    for more in [&[][..], &["--format", "segments"][..]] {
+        let output = logdrive(dir.path())
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .args(["run", "--run-dir", "run", "--name", "web"])
+            .args(more)
+            .args(["--", "sh", "-c", script])
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let expected = std::fs::read_to_string(dir.path().join("web.log")).expect("a log");
+    let shown = stdout(dir.path(), &["cat", "--no-merge", "web.segment"]);
+    let of_output = |lines: &str| -> Vec<String> {
+        let lines = behind_times(lines).into_iter();
+        lines
+            .filter(|line| line.contains(" stdout ") || line.contains(" stderr "))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (found, expected) = (of_output(&shown), of_output(&expected));
+    assert_eq!(found.len(), 2_002, "{shown}");
+    let (mut found, mut expected) = (found, expected);
+    // Both outputs are read as they come.
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn an_agent_writes_segments_beside_text() {
+    const TEST: &str = "an_agent_writes_segments_beside_text";
+    if role().is_some() {
+        let dir = dir();
+        let guard = logdrive::builder("shop")
+            .use_env(false)
+            .agent(socket(&dir))
+            .agent_timeout(std::time::Duration::from_secs(60))
+            .run_dir(dir.join("run"))
+            .file(File::new(dir.join("alone.log")))
+            .filter("trace")
+            .full(Full::Block)
+            .init()
+            .expect("it starts");
+        log_all();
+        drop(guard);
+        report("ended");
+        return;
+    }
+    let sink = |name: &str, ending: &str, layout: &str| {
+        format!(
+            "[[sink]]\nname = \"{name}\"\ntype = \"file\"\npath = \"DIR/{{app}}.{ending}\"\nlayout = \"{layout}\"\noverflow = \"hold\"\n\n"
+        )
+    };
+    let dir = place(&(sink("main", "log", "text") + &sink("small", "segment", "segments")));
+    let agent = Agent::start(dir.path());
+    for _ in 0..2 {
+        start(TEST, "log", dir.path()).expect("ended");
+    }
+    drop(agent);
+    let log = std::fs::read_to_string(dir.path().join("agent/shop.log")).expect("a log");
+    let shown = stdout(dir.path(), &["cat", "--no-merge", "agent/shop.segment"]);
+    assert!(
+        log.lines().count() as u64 > 2 * RECORDS,
+        "{}",
+        log.lines().count()
+    );
+    assert!(!dir.path().join("alone.log").exists());
+    let wrong = shown.lines().zip(log.lines()).find(|(shown, line)| shown != line);
+    assert!(
+        wrong.is_none() && shown.len() == log.len(),
+        "{wrong:?}, {} of {} bytes",
+        shown.len(),
+        log.len()
+    );
+}
+
+#[test]
+fn a_collector_of_segments_has_what_one_of_text_has() {
+    let lines: String = (0..20_000)
+        .map(|number| match number % 100 {
+            7 => "    at Reader.run(Reader.java:77)\n".to_owned(),
+            8 => format!(
+                "{{\"time\":\"2026-11-24T05:00:{:02}Z\",\"level\":\"warn\",\"host\":\"x\"}}\n",
+                number % 60
+            ),
+            _ => format!(
+                "2026-11-24T05:00:{:02}.5Z INFO order {number} filled\n",
+                number % 60
+            ),
+        })
+        .collect();
+    let collected = |more: &[&str], name: &str| {
+        let world = World::new();
+        std::fs::write(world.path("app.log"), &lines).expect("a file");
+        let (collector, address) = world.collect(&world.address(), more);
+        let file = world.path("app.log");
+        let sent = world
+            .send(file.to_str().expect("text"), &address, &[])
+            .output()
+            .expect("it ran");
+        assert_eq!(json(&sent)["acknowledged"], 20_000);
+        assert_eq!(json(&collector.end())["records"], 20_000);
+        let bytes = std::fs::metadata(world.path("out").join(name))
+            .expect("a log")
+            .len();
+        let shown = stdout(&world.path("out"), &["cat", "--no-merge", name]);
+        let warnings = stdout(&world.path("out"), &["cat", name, "-l", "warn", "-n", "3"]);
+        let plain = |text: &str| -> Vec<String> {
+            let lines = text.lines();
+            lines
+                .map(|line| {
+                    line.split_once(" host=")
+                        .map_or(line, |(front, _)| front)
+                        .to_owned()
+                })
+                .collect()
+        };
+        (plain(&shown), plain(&warnings), bytes)
+    };
+    let text = collected(&[], "collected.log");
+    let segments = collected(&["--format", "segments"], "collected.segment");
+    assert_eq!(text.0.len(), 20_000);
+    assert!(text.0 == segments.0, "{:?}", segments.0.first());
+    assert_eq!(text.1, segments.1);
+    assert!(segments.2 * 10 < text.2, "{} of {} bytes", segments.2, text.2);
 }

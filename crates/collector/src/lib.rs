@@ -9,6 +9,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod batch_blocks;
 mod error;
 mod fields;
 mod ledger;
@@ -17,4 +18,4 @@ pub mod send;
 mod store;
 
 pub use error::CollectorError;
-pub use store::{Store, StoreCounts};
+pub use store::{Store, StoreCounts, StoreFormat};

@@ -1,10 +1,12 @@
 //! The store: a log with the drain's rotation and retention, and the ledger that says which records are in it.
 
+use crate::batch_blocks::BatchBlocks;
 use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::ledger::{Entry, KnownSession, Ledger};
 use crate::limits::{NOTICES_MAX, OUTPUT_BYTES_MAX};
 use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile};
+use logdrive_reader::LineHeads;
 use logdrive_ship::Identity;
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::{HELLO_ELSEWHERE, Reason, Role};
@@ -17,6 +19,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Times that a batch is written to a new file where the file was deleted under it; then its sender tries again.
 const DELETED_TRIES_MAX: u32 = 4;
+
+/// Form of the records in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StoreFormat {
+    /// Lines, as they were sent.
+    #[default]
+    Text,
+    /// The same lines in the compressed blocks of a segment.
+    Segments,
+}
+
+logdrive_drain::words!(StoreFormat {
+    Text = "text": "lines as they were sent",
+    Segments = "segments": "the same lines in compressed blocks, a small part of their size",
+});
 
 /// Counts of a store since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -49,6 +66,14 @@ struct StoredSession {
     connections: u32,
 }
 
+/// A sender that is connected.
+#[derive(Debug)]
+struct Sender {
+    fields: Fields,
+    /// Times of its lines.
+    heads: LineHeads,
+}
+
 #[derive(Debug)]
 struct Inner {
     file: LogFile,
@@ -56,8 +81,10 @@ struct Inner {
     sessions: HashMap<u128, StoredSession>,
     /// Count of all that sessions have sent, which gives the session that was silent longest.
     clock: u64,
-    /// Fields of the senders, by connection.
-    fields: HashMap<u64, Fields>,
+    /// Senders, by connection.
+    senders: HashMap<u64, Sender>,
+    /// Blocks of batches, for a log of segments.
+    blocks: Option<BatchBlocks>,
     out: Vec<u8>,
     counts: StoreCounts,
     notices: Vec<String>,
@@ -68,10 +95,10 @@ struct Inner {
 /// A record is acknowledged when the kernel has it (C1), with `sync` when it is on disk (C2).
 ///
 /// ```
-/// use logdrive_collector::Store;
+/// use logdrive_collector::{Store, StoreFormat};
 /// use logdrive_drain::file::FileOptions;
 /// let directory = std::env::temp_dir().join(format!("collector-{}", std::process::id()));
-/// let store = Store::open(&FileOptions::new(directory.join("collected.log")), false)?;
+/// let store = Store::open(&FileOptions::new(directory.join("collected.log")), StoreFormat::Text, false)?;
 /// assert_eq!(store.counts().records, 0);
 /// # std::fs::remove_dir_all(&directory).ok();
 /// # Ok::<(), logdrive_collector::CollectorError>(())
@@ -93,7 +120,7 @@ impl Store {
     ///
     /// # Errors
     /// When a file or the directory cannot be made or read.
-    pub fn open(options: &FileOptions, sync: bool) -> Result<Self, CollectorError> {
+    pub fn open(options: &FileOptions, format: StoreFormat, sync: bool) -> Result<Self, CollectorError> {
         let directory = options
             .path
             .parent()
@@ -103,7 +130,8 @@ impl Store {
             .map_err(|cause| CollectorError::write(&directory, cause))?;
         // Before the log is opened: what is taken back must not be written behind.
         let (ledger, sessions) = Ledger::open(&directory)?;
-        let file = LogFile::open(options, Arc::new(Disk), now_unix_ns())?;
+        let mut file = LogFile::open(options, Arc::new(Disk), now_unix_ns())?;
+        file.expect_segments(format == StoreFormat::Segments, now_unix_ns());
         Ok(Self {
             inner: Mutex::new(Inner {
                 file,
@@ -114,7 +142,8 @@ impl Store {
                 },
                 clock: sessions.len() as u64,
                 sessions: by_session(sessions),
-                fields: HashMap::new(),
+                senders: HashMap::new(),
+                blocks: (format == StoreFormat::Segments).then(BatchBlocks::default),
                 out: Vec::new(),
                 notices: Vec::new(),
             }),
@@ -259,9 +288,10 @@ impl Inner {
             }
             Classification::Ahead => return Ok(cursor.next),
         };
-        let Some(fields) = self.fields.get(&peer.id).cloned() else {
+        let Some(sender) = self.senders.get(&peer.id) else {
             return Err(Reason::Unexpected);
         };
+        let fields = sender.fields.clone();
         let mut lines = fields.lines(lines);
         if lines.count() != count as usize {
             return Err(Reason::Malformed);
@@ -271,6 +301,7 @@ impl Inner {
         while !lines.is_empty() {
             self.out.clear();
             let done = lines.put(left_out, OUTPUT_BYTES_MAX, &mut self.out);
+            self.make_block(peer)?;
             let (begin, fresh) = (after.next, done.saturating_sub(left_out));
             left_out = left_out.saturating_sub(done);
             after.advance(begin, fresh);
@@ -283,6 +314,20 @@ impl Inner {
             let _ = self.ledger.renew(&self.in_order());
         }
         Ok(after.next)
+    }
+
+    /// Replaces the lines that are laid out by a block, where the log is a segment.
+    fn make_block(&mut self, peer: &Peer) -> Result<(), Reason> {
+        let (Some(blocks), Some(sender)) = (&mut self.blocks, self.senders.get_mut(&peer.id)) else {
+            return Ok(());
+        };
+        blocks
+            .replace(&mut self.out, &mut sender.heads, now_unix_ns())
+            .map_err(|cause| {
+                self.notices
+                    .push(format!("a batch cannot become a block of a segment: {cause}"));
+                Reason::Malformed
+            })
     }
 
     /// Writes the lines that are laid out, and notes that the session has come so far.
@@ -404,7 +449,11 @@ impl Service for Store {
                 stored.owner = identity.map_or(0, |identity| identity.key);
             }
         }
-        inner.fields.insert(peer.id, Fields::of(hello, identity));
+        let sender = Sender {
+            fields: Fields::of(hello, identity),
+            heads: LineHeads::default(),
+        };
+        inner.senders.insert(peer.id, sender);
         Ok(cursor.next)
     }
 
@@ -423,7 +472,7 @@ impl Service for Store {
 
     fn disconnected(&self, peer: &Peer, _: Reason) {
         let mut inner = self.lock();
-        if inner.fields.remove(&peer.id).is_none() {
+        if inner.senders.remove(&peer.id).is_none() {
             return;
         }
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
@@ -452,7 +501,12 @@ mod tests {
     }
 
     fn open(directory: &Path) -> Store {
-        Store::open(&FileOptions::new(directory.join("collected.log")), false).expect("opened")
+        Store::open(
+            &FileOptions::new(directory.join("collected.log")),
+            StoreFormat::Lines,
+            false,
+        )
+        .expect("opened")
     }
 
     #[test]

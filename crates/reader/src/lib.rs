@@ -55,5 +55,5 @@ pub use past::{Past, PastRecord, last_records};
 pub use pen::{Pen, Piece};
 pub use qlog::QlogWriter;
 pub use source::{Source, SourceOptions, SourceRecord, chunk_bytes};
-pub use text_lines::{TextLine, each_text_line};
+pub use text_lines::{LineHeads, TextLine, each_text_line};
 pub use times::{Times, iso_text, read_iso};

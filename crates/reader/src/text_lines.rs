@@ -24,6 +24,46 @@ pub struct TextLine<'a> {
     pub level: Option<Level>,
 }
 
+/// Times and levels of lines of text that come one after the other.
+///
+/// ```
+/// let mut heads = logdrive_reader::LineHeads::default();
+/// let line = heads.of(b"2026-11-24T05:00:00Z WARN slow");
+/// assert_eq!(line.level, Some(logdrive_wire::Level::Warn));
+/// assert_eq!(heads.of(b"    at Reader.run").unix_ns, line.unix_ns);
+/// ```
+#[derive(Debug)]
+pub struct LineHeads {
+    times: Times,
+    unix_ns: u64,
+    level: Option<Level>,
+}
+
+impl Default for LineHeads {
+    fn default() -> Self {
+        Self {
+            times: Times::new(TimeZone::system()),
+            unix_ns: 0,
+            level: None,
+        }
+    }
+}
+
+impl LineHeads {
+    /// Returns the next line with what its head says, or the head of the line before where it has none.
+    #[inline]
+    pub fn of<'a>(&mut self, bytes: &'a [u8]) -> TextLine<'a> {
+        if let Some(head) = read_head(bytes, &mut self.times) {
+            (self.unix_ns, self.level) = (head.unix_ns, head.level);
+        }
+        TextLine {
+            bytes,
+            unix_ns: self.unix_ns,
+            level: self.level,
+        }
+    }
+}
+
 /// Passes all lines of a log on, in their order. Memory is bounded by the length of a line.
 ///
 /// # Errors
@@ -32,18 +72,8 @@ pub fn each_text_line<E: From<ReadError>>(
     input: &mut Input,
     mut each: impl FnMut(TextLine<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut times = Times::new(TimeZone::system());
-    let (mut unix_ns, mut level) = (0, None);
-    let mut pass = |bytes: &[u8]| {
-        if let Some(head) = read_head(bytes, &mut times) {
-            (unix_ns, level) = (head.unix_ns, head.level);
-        }
-        each(TextLine {
-            bytes,
-            unix_ns,
-            level,
-        })
-    };
+    let mut heads = LineHeads::default();
+    let mut pass = |bytes: &[u8]| each(heads.of(bytes));
     let mut chunk = vec![0; CHUNK_BYTES.max(2 * LINE_BYTES_MAX)];
     while input.open_next(&Filter::default())? {
         let mut filled = 0;

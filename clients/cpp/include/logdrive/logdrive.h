@@ -115,8 +115,8 @@ typedef int (*logdrive_write_lines)(void *context, const char *lines, size_t byt
 int logdrive_options_add_callback(logdrive_options *options, logdrive_write_lines write, void *context);
 
 /* Sets an option of the sink that was added last. Names and values are those of [[sink]] in logdrive.toml(5), such as
- * layout ("text", "json", "logfmt", "glog", "pattern ..."; with "local" for local time), min_level, flush_every ("200ms"),
- * sync (never, level, or a time), rotate_bytes ("64 MiB"), keep_files and keep_age ("14d"); besides, layout may be
+ * layout ("text", "json", "logfmt", "glog", "pattern ..."; with "local" for local time; "segments" for compressed blocks in a
+ * file, which `logdrive cat` shows), min_level, flush_every ("200ms"), sync (never, level, or a time), rotate_bytes ("64 MiB"), keep_files and keep_age ("14d"); besides, layout may be
  * "glog-raw", and open_late is for files. `only` and `except` name a target of callsites whose records the sink takes or leaves
  * out, with all targets below it (net and net::quic); each call adds one. An error lists all names. */
 int logdrive_options_set_sink(logdrive_options *options, const char *key, const char *value);

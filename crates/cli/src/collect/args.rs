@@ -3,6 +3,7 @@
 use super::record_address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
+use logdrive_collector::StoreFormat;
 use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,6 +58,9 @@ pub(crate) struct CollectArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// Form of the log: text, or segments, which are compressed and which `logdrive cat` shows as text [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = format, help_heading = "Log")]
+    pub(crate) format: Option<StoreFormat>,
     /// Start a new file before the log would grow beyond this, such as 64MiB
     #[arg(long, value_name = "SIZE", value_parser = |text: &str| read_size(text), help_heading = "Log")]
     pub(crate) rotate_size: Option<u64>,
@@ -100,4 +104,12 @@ pub(crate) struct CollectArgs {
     /// Threads that wait for sockets [default: 1]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) pollers: Option<usize>,
+}
+
+fn format(text: &str) -> Result<StoreFormat, String> {
+    match text {
+        "text" => Ok(StoreFormat::Text),
+        "segments" => Ok(StoreFormat::Segments),
+        _ => Err("it is text or segments".to_owned()),
+    }
 }

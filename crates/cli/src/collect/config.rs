@@ -8,8 +8,9 @@ use crate::config::problem::Problem;
 use crate::config::sections::{Argument, BARE, Section, put_arguments};
 use crate::error::CliError;
 use crate::paint::ColorChoice;
+use logdrive_collector::StoreFormat;
 use logdrive_drain::file::{Compress, FileOptions};
-use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Wrong, limits};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Words, Wrong, limits};
 use logdrive_ship::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX};
 use logdrive_ship::{Address, Options};
 use std::io::{self, Write};
@@ -39,6 +40,8 @@ logdrive_drain::options! {
             => [|_| None, set_listen],
         /// The directory for collected.log and its ledger.
         out: Option<PathBuf> => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).required("\"/var/log/logdrive\"").scope(FILE),
+        /// Form of the log: collected.log has text, collected.segment has segments, which `logdrive cat` shows as text.
+        pub(super) format: StoreFormat => Row::of(Kind::Word).words(StoreFormat::WORDS).scope(FILE),
         /// Make the log durable before records are acknowledged: level C2 instead of C1.
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),
         /// Threads that wait for sockets.
@@ -97,6 +100,7 @@ impl Default for CollectConfig {
         Self {
             listen: Vec::new(),
             out: None,
+            format: StoreFormat::Text,
             sync: false,
             pollers: 1,
             file,
@@ -134,9 +138,10 @@ fn parse(text: &str) -> Result<CollectConfig, Vec<Problem>> {
 }
 
 /// The arguments that are options.
-fn arguments(args: &CollectArgs) -> [Argument; 12] {
+fn arguments(args: &CollectArgs) -> [Argument; 13] {
     [
         ("out", args.out.to_value()),
+        ("format", args.format.and_then(|format| format.to_value())),
         ("sync", args.sync.then_some(Value::Flag(true))),
         ("rotate_bytes", args.rotate_size.to_value()),
         ("keep_files", args.keep.to_value()),
@@ -162,7 +167,10 @@ impl CollectConfig {
             return Err(CliError::NothingToListen);
         }
         let out = self.out.as_ref().ok_or(CliError::NowhereToCollect)?;
-        self.file.path = out.join("collected.log");
+        self.file.path = out.join(match self.format {
+            StoreFormat::Text => "collected.log",
+            StoreFormat::Segments => "collected.segment",
+        });
         Ok(self)
     }
 }

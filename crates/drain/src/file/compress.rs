@@ -145,7 +145,10 @@ fn holds_same(storage: &dyn Storage, plain: &File, copy: &File, form: Form) -> i
 }
 
 /// Returns whether both hold the same bytes; an end that is missing or damaged makes them different.
-#[cfg_attr(not(any(feature = "gzip", feature = "zstd", feature = "segments")), allow(dead_code))]
+#[cfg_attr(
+    not(any(feature = "gzip", feature = "zstd", feature = "segments")),
+    allow(dead_code)
+)]
 pub(crate) fn is_same(mut plain: impl io::Read, mut decoded: impl io::Read) -> io::Result<bool> {
     let (mut one, mut other) = (vec![0; COPY_BLOCK_BYTES], vec![0; COPY_BLOCK_BYTES]);
     loop {

@@ -59,10 +59,12 @@ public:
     Options &with(const char *key, const char *value) noexcept {
         return note(logdrive_options_set_sink(options_, key, value));
     }
-    // "text" (default), "json", "logfmt", "glog" or "pattern ...".
+    // "text" (default), "json", "logfmt", "glog", "segments" or "pattern ...".
     Options &layout(const char *layout) noexcept { return with("layout", layout); }
     Options &text() noexcept { return layout("text"); }
     Options &json() noexcept { return layout("json"); }
+    // Of a file: compressed blocks of typed records in place of lines, which `logdrive cat` shows.
+    Options &segments() noexcept { return layout("segments"); }
     // "trace" (default) to "fatal".
     Options &min_level(const char *level) noexcept { return with("min_level", level); }
     // Only records of this target and of those below it, "net" with "net::quic"; or none of them. May be called several times.
