@@ -21,6 +21,8 @@ pub mod probe;
 pub mod quic;
 #[cfg(feature = "workloads")]
 pub mod role;
+#[cfg(feature = "workloads")]
+pub mod segment_lines;
 pub mod subjects;
 pub mod told_drops;
 #[cfg(feature = "workloads")]

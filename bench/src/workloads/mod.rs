@@ -10,6 +10,7 @@ pub mod glog;
 pub mod hang;
 pub mod net;
 pub mod quic;
+pub mod segments;
 pub mod uds;
 
 use crate::{BenchError, Result, harness::Workload};
@@ -24,6 +25,7 @@ pub static ALL: &[&dyn Workload] = &[
     &quic::QuicTransfer,
     &hang::Hang,
     &fprintf::Fprintf,
+    &segments::Segments,
     &agent::Agent,
     &agent_run::Run,
     &agent_recorder::Recorder,

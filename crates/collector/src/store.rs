@@ -503,7 +503,7 @@ mod tests {
     fn open(directory: &Path) -> Store {
         Store::open(
             &FileOptions::new(directory.join("collected.log")),
-            StoreFormat::Lines,
+            StoreFormat::Text,
             false,
         )
         .expect("opened")

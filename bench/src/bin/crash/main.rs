@@ -15,10 +15,12 @@ mod mode;
 
 use clap::Parser;
 use lines::{LineCounts, Lines, committed, log_line, mix};
-use logdrive::{File, Layout, Stats};
+use logdrive::{File, Stats};
+use logdrive_bench::segment_lines::SegmentLines;
+use logdrive_drain::layout::Style;
 use logdrive_ring::{SessionReader, find_sessions, is_gone};
 use logdrive_testkit::{Process, report};
-use mode::{End, MemoryGroup, Mode, Plan};
+use mode::{End, LINE, MemoryGroup, Mode, Plan};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -126,7 +128,7 @@ fn notes_of(dir: &Path, program: u64) -> PathBuf {
 
 /// The program that dies.
 fn child(dir: &Path, program: u64, plan: &Plan) -> Result<(), Error> {
-    let file = File::new(dir.join(plan.log_name(program))).layout(Layout::pattern("{thread} {message}"));
+    let file = File::new(dir.join(plan.log_name(program)));
     let guard = logdrive::builder("crash")
         .file(plan.of_file(file))
         .run_dir(dir.join("run"))
@@ -364,6 +366,7 @@ fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
         let bytes = std::fs::read(&path)?;
         let bytes = match path.extension().is_some_and(|extension| extension == "zst") {
             true => zstd::decode_all(&bytes[..])?,
+            false if plan.mode == Mode::Segments => lines_of_segment(&bytes)?,
             false => bytes,
         };
         if has_twin(&path, &bytes)? {
@@ -399,6 +402,16 @@ fn check_log(dir: &Path, plan: &Plan) -> Result<Lines, Error> {
 fn number_of(line: &str) -> u64 {
     let number = line.split(' ').nth(3);
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The lines of a segment, of which each block has to be sound, and the last one whole.
+fn lines_of_segment(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let found = SegmentLines::read(bytes, Style::Pattern(LINE.to_owned()))?;
+    match (found.damages.first(), found.rest_bytes) {
+        (None, 0) => Ok(found.lines),
+        (Some(damage), _) => Err(format!("a damaged segment: {damage}").into()),
+        (None, rest) => Err(format!("{rest} bytes of a block stand at the end of a segment").into()),
+    }
 }
 
 /// Whether a compressed file beside this one has the same bytes: its compression was killed before it removed this one, which

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::lines::mix;
-use logdrive::{Compress, File, Full, Overflow};
+use logdrive::{Compress, File, Full, Layout, Overflow};
 use logdrive_testkit::Process;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ pub(crate) enum Mode {
     SharedRotate,
     /// Several recoverers of one session die, one after the other
     Chain,
+    /// Small segments that are rotated and compacted
+    Segments,
     /// Full rings and slow sinks drop, and the log tells each drop
     Drop,
     /// The kernel kills a program that takes too much memory (root, cgroup version 1)
@@ -38,6 +40,7 @@ impl Mode {
             Mode::Shared => "shared",
             Mode::SharedRotate => "shared-rotate",
             Mode::Chain => "chain",
+            Mode::Segments => "segments",
             Mode::Drop => "drop",
             Mode::Oom => "oom",
         }
@@ -48,6 +51,9 @@ impl Mode {
         Ok(clap::ValueEnum::from_str(word, false)?)
     }
 }
+
+/// Pattern of the lines.
+pub(crate) const LINE: &str = "{thread} {message}";
 
 /// Death of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,7 +92,7 @@ impl Plan {
             end,
             delay: Duration::from_micros(200 + mix(seed ^ 1) % 40_000),
             rotate_bytes: match mode {
-                Mode::Rotate | Mode::SharedRotate => 1 << 16,
+                Mode::Rotate | Mode::SharedRotate | Mode::Segments => 1 << 16,
                 _ if mix(seed ^ 2).is_multiple_of(3) => 1 << 20,
                 _ => 1 << 40,
             },
@@ -124,6 +130,10 @@ impl Plan {
 
     /// Options of a program's log.
     pub(crate) fn of_file(&self, file: File) -> File {
+        let file = file.layout(match self.mode {
+            Mode::Segments => Layout::segments(),
+            _ => Layout::pattern(LINE),
+        });
         let file = match self.mode {
             Mode::Processes | Mode::Shared => file,
             _ => file.rotate_bytes(self.rotate_bytes),

@@ -2,7 +2,10 @@
 //! call.
 
 use crate::halt::{self, Halt};
+use logdrive_bench::segment_lines::SegmentLines;
 use logdrive_bench::told_drops::ToldDrops;
+use logdrive_drain::layout::Style;
+use logdrive_store::is_segment;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,9 @@ pub(crate) struct Account {
     pub(crate) told: ToldDrops,
     /// Records that stand behind a later one of their file.
     pub(crate) late: u64,
+    /// Records of damaged blocks of segments, and what the reader says of these.
+    pub(crate) damaged: u64,
+    pub(crate) damages: Vec<String>,
     /// Lines of the logger about itself, and of others.
     pub(crate) notices: Vec<String>,
 }
@@ -46,9 +52,22 @@ impl Account {
     pub(crate) fn of(paths: &[PathBuf]) -> Result<Account, Halt> {
         let mut account = Account::default();
         for path in paths {
-            account.take(&bytes_of(path)?);
+            let bytes = bytes_of(path)?;
+            match is_segment(&bytes) {
+                true => account.take_segment(&bytes)?,
+                false => account.take(&bytes),
+            }
         }
         Ok(account)
+    }
+
+    /// Adds the records of a segment. Those of a damaged block are told by whoever reads it.
+    fn take_segment(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+        let found = SegmentLines::read(bytes, Style::Text).map_err(|error| halt::fail(error.to_string()))?;
+        self.take(&found.lines);
+        self.damaged += found.damaged_records;
+        self.damages.extend(found.damages);
+        Ok(())
     }
 
     /// Adds the lines of a file.

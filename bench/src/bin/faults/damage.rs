@@ -6,6 +6,7 @@ use crate::program_end::End;
 use crate::rigs;
 use crate::stage::Stage;
 use crate::watch::children;
+use logdrive_store::BlockHead;
 use logdrive_testkit::Process;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -163,6 +164,19 @@ pub(crate) fn delete_log(stage: &mut Stage) -> Result<(), Halt> {
     let log = stage.log();
     wait_for_lines(&log)?;
     std::fs::remove_file(&log).map_err(file("remove", &log))
+}
+
+/// Flips a bit of the columns of the log's first block.
+pub(crate) fn flip_in_segment(stage: &mut Stage) -> Result<(), Halt> {
+    let log = stage.log();
+    let mut bytes = std::fs::read(&log).map_err(file("read", &log))?;
+    let head = BlockHead::decode(&bytes).map_err(|error| fail(error.to_string()))?;
+    let at = head.head_bytes + head.body_bytes / 2;
+    let byte = bytes
+        .get_mut(at)
+        .ok_or_else(|| fail("the log ends within a block"))?;
+    *byte ^= 0x10;
+    std::fs::write(&log, bytes).map_err(file("write", &log))
 }
 
 /// Flips a bit of a file of each session.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Keys: `program` (its number), `log`, `notes`, `run` (default directory where empty), `app`, `threads`, `records` (of each
-/// thread), `pause_us` (after each call), `full`, `ring`, `rotate`, `compress`, `overflow`, `agent`, `sync=1` (at the half),
+/// thread), `pause_us` (after each call), `full`, `ring`, `rotate`, `compress`, `overflow`, `layout=segments` (in Rust), `agent`, `sync=1` (at the half),
 /// `fresh=1` (other threads for the second half), `act` (what it does to itself at the half), `interrupt_us`
 /// (between signals, for the acts `handler` and `fork`), `slow_reader=1` (of standard error), `end`. In Rust and C++,
 /// `run_as` (UID:GID that it is to become), `warn_every` (calls of which one is a warning); in Rust, `keep` (bytes of a flight

@@ -205,6 +205,9 @@ fn file(plan: &Plan, mut file: File, overflow: Option<Overflow>) -> File {
     if let Some(bytes) = plan.number("rotate") {
         file = file.rotate_bytes(bytes);
     }
+    if plan.text("layout") == Some("segments") {
+        file = file.layout(Layout::segments());
+    }
     if plan.text("keep").is_some() {
         file = file.min_level(Level::Info);
     }

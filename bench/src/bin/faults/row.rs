@@ -59,6 +59,8 @@ pub(crate) struct Row {
     pub(crate) names_end: bool,
     /// Left out of the quick form.
     pub(crate) slow: bool,
+    /// Damages of segments that the reader has to tell.
+    pub(crate) damages: usize,
 }
 
 /// A row of this name, for programs of these languages, which end in this way.
@@ -78,6 +80,7 @@ pub(crate) fn row(name: &'static str, languages: &'static [Language], end: End) 
         promise: Promise::Every,
         names_end: false,
         slow: false,
+        damages: 0,
     }
 }
 
@@ -129,6 +132,10 @@ impl Row {
             names_end: true,
             ..self
         }
+    }
+
+    pub(crate) fn damages(self, damages: usize) -> Row {
+        Row { damages, ..self }
     }
 
     pub(crate) fn slow(self) -> Row {

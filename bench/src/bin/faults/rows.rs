@@ -24,6 +24,7 @@ pub(crate) fn all() -> Vec<Row> {
         full_and_hanging_disks(),
         failing_disks(),
         files(),
+        segments(),
         sessions(),
         neighbours(),
     ]
@@ -248,6 +249,44 @@ fn files() -> Vec<Row> {
             .plan("rotate=65536 compress=zstd")
             // A compression that was cut short leaves both files to the next start.
             .dead(Stage::run_another),
+    ]
+}
+
+/// Logs of segments.
+fn segments() -> Vec<Row> {
+    vec![
+        row("segments, SIGKILL", RUST, KILL).plan("layout=segments records=20000"),
+        row("segments, rotation and compaction, SIGKILL", RUST, KILL)
+            .plan("layout=segments rotate=32768 records=40000")
+            // A compaction that was cut short leaves its file to the next start.
+            .dead(Stage::run_another),
+        row("segments, recoverer killed", RUST, KILL)
+            .plan("layout=segments records=20000")
+            .dead(|stage| damage::kill_recoverers(stage, 5)),
+        row("segments, a bit flips", RUST, End::Orderly)
+            .plan("layout=segments rotate=32768 full=block records=40000")
+            .damages(1)
+            .dead(damage::flip_in_segment),
+        row("segments, disk full, then freed", RUST, End::Orderly)
+            .plan("layout=segments records=200000 full=drop overflow=drop")
+            .setup(|stage| rigs::log_disk(stage, 64 * MIB))
+            .half(rigs::fill_disk)
+            .done(rigs::free_disk),
+        row("segments, disk full, SIGKILL, then freed", RUST, KILL)
+            .plan("layout=segments records=200000 full=drop overflow=drop")
+            .setup(|stage| rigs::log_disk(stage, 64 * MIB))
+            .half(rigs::fill_disk)
+            .dead(rigs::free_disk),
+        row("segments, disk shortens writes", RUST, End::Orderly)
+            .plan("layout=segments")
+            .setup(rigs::faulty_disk)
+            .half(|stage| rigs::tell_disk(stage, "shorten")),
+        row("segments, power cut after sync, ext4", RUST, KILL)
+            .plan("layout=segments sync=1 rotate=65536")
+            .synced()
+            .setup(|stage| rigs::ext4(stage, 16 * MIB))
+            .half(rigs::cut_power)
+            .dead(rigs::read_copy),
     ]
 }
 

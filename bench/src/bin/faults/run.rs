@@ -138,7 +138,7 @@ fn play(row: &Row, stage: &mut Stage, outcome: &mut Outcome) -> Result<(), Halt>
     outcome.twice = account.twice;
     outcome.torn = account.torn;
     outcome.told_by_reason.clone_from(&account.told.gaps);
-    outcome.told = account.told.sum();
+    outcome.told = account.told.sum() + account.damaged;
     outcome.written = account.written();
     let half = stage.half_of_records();
     match row.promise {
@@ -166,6 +166,15 @@ fn check(row: &Row, stage: &Stage, account: &Account, ended: &[ExitStatus]) -> R
         return Err(Halt::Fail(format!(
             "{} torn lines, such as {line:?}",
             account.torn
+        )));
+    }
+    // The last block may have been cut by the power, or have bytes that were never written.
+    if account.damages.len() != row.damages && row.promise != Promise::Synced {
+        return Err(Halt::Fail(format!(
+            "{} damages of segments are told, expected {}: {:?}",
+            account.damages.len(),
+            row.damages,
+            account.damages.first()
         )));
     }
     check_ends(row.end, ended)?;
