@@ -89,7 +89,7 @@ type Options struct {
 	// ColdDir is a directory for rotated files that are older than ColdAfter, on this disk or another; segments are
 	// compressed again on their way there. Default: none.
 	ColdDir string `option:"cold_dir"`
-	// ColdAfter is the age at which rotated files go to ColdDir. Default: never.
+	// ColdAfter is the age at which rotated files go to ColdDir. Default: a day.
 	ColdAfter time.Duration `option:"cold_after"`
 	// NewestLink is a symbolic link that always names the file written last. Default: none.
 	NewestLink string `option:"newest_link"`

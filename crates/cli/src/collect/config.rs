@@ -188,7 +188,9 @@ mod tests {
             _ => format!("{line}\n"),
         });
         let (plain, full) = (parse(&text).expect("sound"), lines.collect::<String>());
-        let full = parse(&full).expect("sound");
+        let mut full = parse(&full).expect("sound");
+        assert!(full.file.rotated.cold_dir.is_some() && full.file.rotated.cold_after.is_some());
+        full.file.rotated = plain.file.rotated.clone();
         assert_eq!((plain.listen.len(), plain.out.is_some()), (1, true));
         let of_tls = |name: &&str| name.starts_with("tls_");
         assert!(differences(&plain, &full).iter().all(of_tls));

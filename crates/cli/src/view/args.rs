@@ -60,12 +60,13 @@ Examples:
   logdrive view app.log -q 'took_ms:>250' -C 3
   kubectl logs pod | logdrive view --local
 
-Keys: arrows, PgUp, PgDn, g and G move, / searches, n and N again, & or f filters, Esc takes the filter
-away, e and E go to the next error and to the one before, w and W to warnings, F follows, Enter unfolds a
-record, i shows the histogram and b its brush, m and ' set marks and go to them, z changes the zone, o chooses
-fields, y copies, ? shows all keys, q ends.
+Keys: arrows, PgUp, PgDn, g and G move, / searches, n and N again, & or f filters, Esc takes the
+filter away, e and E go to the next error and to the one before, w and W to warnings, F follows,
+Enter unfolds a record, i shows the histogram and b its brush, m and ' set marks and go to them,
+z changes the zone, o chooses fields, y copies, ? shows all keys, q ends.
 
-What can be read only in order (standard input, compressed files, segments, programs without a log file) is
-copied to a file without a name in TMPDIR, or else in /var/tmp, which goes with the command.
+What can be read only in order (standard input, compressed files, segments, programs without a
+log file) is copied to a file without a name in TMPDIR, or else in /var/tmp, which goes with the
+command.
 
 Exit status: 0 all is well, 1 a log could not be opened, 2 the command line is wrong.";

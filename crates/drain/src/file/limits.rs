@@ -75,3 +75,6 @@ pub(crate) const PIPE_PIECE_BYTES: usize = 4096;
 
 /// Bytes at the end of a truncated file that count as the start of a chunk; fewer may be the same by chance.
 pub(crate) const MATCHED_BYTES_MIN: usize = 16;
+
+/// Age at which rotated files go to a cold directory, where nothing else is said: people read those of the last day.
+pub(super) const COLD_AFTER: Duration = Duration::from_secs(86_400);

@@ -126,7 +126,7 @@ crate::options! {
         cold_dir: (rotated.cold_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX))
             .unset("all stay beside the file", "\"/mnt/archive/shop\""),
         /// Rotated files go to cold_dir when their last record is older than this.
-        cold_after: (rotated.cold_after) => Row::of(Kind::Time(limits::KEEP_AGE)).off(),
+        cold_after: (rotated.cold_after) => Row::of(Kind::Time(limits::KEEP_AGE)).unset("1 day", "\"1d\""),
     }
 }
 
@@ -219,8 +219,8 @@ impl FileOptions {
         {
             return refuse(format!("the header is longer than {HEADER_BYTES_MAX} bytes"));
         }
-        if self.rotated.cold_dir.is_some() != self.rotated.cold_after.is_some() {
-            return refuse("cold_dir and cold_after go together: give both, or none".into());
+        if self.rotated.cold_dir.is_none() && self.rotated.cold_after.is_some() {
+            return refuse("cold_after does nothing without cold_dir: give that, too".into());
         }
         if self.rotated.cold_dir.is_some() && self.rotated.cold_dir.as_deref() == self.path.parent() {
             return refuse("cold_dir is the directory of the log: give another".into());

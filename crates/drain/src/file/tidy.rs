@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::compact::{compact, is_segment_named, move_to_cold};
 use super::compress::{Outcome, compress, drop_twin, lock_file};
 use super::error::{FileError, FileOperation};
-use super::limits::LISTED_MAX;
+use super::limits::{COLD_AFTER, LISTED_MAX};
 use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
 use super::open_dir::open_dir;
@@ -290,7 +290,8 @@ impl Tidy {
 
     /// Moves files to the cold directory that are old enough, oldest first; whether it came to the end of the list.
     fn move_old_to_cold(&self, listing: &mut Listing, now_unix_s: i64, stop: &AtomicBool) -> bool {
-        let (Some(cold), Some(after)) = (self.cold(), self.options.rotated.cold_after) else {
+        let after = self.options.rotated.cold_after.unwrap_or(COLD_AFTER);
+        let Some(cold) = self.cold() else {
             return true;
         };
         let is_old = |rotated: &Rotated| {
