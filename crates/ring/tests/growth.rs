@@ -128,7 +128,7 @@ fn resident_bytes(name: &str) -> usize {
         if let Some(kib) = line.strip_prefix("Rss:").filter(|_| is_ours) {
             let kib = kib.trim().trim_end_matches(" kB").parse::<usize>();
             most = most.max(kib.expect("a number") << 10);
-        } else if line.contains(" rw-s ") || line.contains(" ---p ") || line.contains("-p ") {
+        } else if !line.split(' ').next().is_some_and(|word| word.ends_with(':')) {
             is_ours = line.ends_with(name);
         }
     }
