@@ -235,7 +235,7 @@ fn imported_text_is_shown_again_byte_for_byte_and_filtered_by_its_times() {
 }
 
 #[test]
-fn a_terminal_takes_no_segments_and_the_error_says_what_does() {
+fn a_terminal_takes_no_segments_and_a_segment_no_header() {
     let started = logdrive::builder("shop")
         .use_env(false)
         .run_dir(directory().path().join("run"))
@@ -243,6 +243,17 @@ fn a_terminal_takes_no_segments_and_the_error_says_what_does() {
         .init();
     let error = started.expect_err("it is refused").to_string();
     assert!(error.contains("the layout segments is for files"), "{error}");
+    let started = logdrive::builder("shop")
+        .use_env(false)
+        .run_dir(directory().path().join("run"))
+        .file(
+            File::new(directory().path().join("shop.segment"))
+                .layout(Layout::segments())
+                .with(|options| options.header = Some("# shop".to_owned())),
+        )
+        .init();
+    let error = started.expect_err("it is refused").to_string();
+    assert!(error.contains("a file of segments has no header"), "{error}");
 }
 
 /// Lines without their times.

@@ -26,6 +26,9 @@ impl BatchBlocks {
         heads: &mut LineHeads,
         now_unix_ns: u64,
     ) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
+        }
         self.0.file_mut().clear();
         let text = lines.strip_suffix(b"\n").unwrap_or(lines);
         for whole in text.split(|byte| *byte == b'\n') {

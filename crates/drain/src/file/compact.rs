@@ -26,7 +26,7 @@ pub(crate) fn is_segment(storage: &dyn Storage, file: &File) -> io::Result<bool>
     Ok(segment::is_segment(&front[..length]))
 }
 
-/// Whether a file is a segment; `false` where it cannot be looked at, which whoever works on it finds out.
+/// Returns true if a file is a segment; `false` where it cannot be looked at, which whoever works on it finds out.
 pub(crate) fn is_segment_named(storage: &dyn Storage, dir: &File, name: &str) -> bool {
     let file = existing(storage.open(dir, name, OpenMode::ReadOnly));
     matches!(file, Ok(Some(file)) if is_segment(storage, &file).unwrap_or(false))
@@ -201,7 +201,7 @@ fn copy_all(storage: &dyn Storage, source: &File, copy: &File, stop: &AtomicBool
     Ok(false)
 }
 
-/// Whether two files hold the same bytes, or the same records of segments.
+/// Returns true if two files hold the same bytes, or the same records of segments.
 fn holds_same(storage: &dyn Storage, one: &File, other: &File) -> io::Result<bool> {
     if !is_segment(storage, one)? || !is_segment(storage, other)? {
         return is_same(reader(storage, one), reader(storage, other));

@@ -79,7 +79,7 @@ pub struct LogFile {
     pub(crate) unsynced: UnsyncedFiles,
     /// Offset of the last chunk that was written to its end.
     pub(crate) last_chunk_offset: u64,
-    /// Whether blocks of segments are written, so that rotated files are compacted, or lines; as far as it is known.
+    /// True if blocks of segments are written, so that rotated files are compacted; false for lines. `None`: not known yet.
     has_segments: Option<bool>,
     tidy_thread: TidyThread,
     pub(crate) beside: FilesBeside,

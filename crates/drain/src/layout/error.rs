@@ -45,6 +45,9 @@ pub enum LayoutError {
     /// Segments were asked for where lines are wanted.
     #[error("the layout segments is for files: give a terminal, a pipe or a collector text or json")]
     SegmentsNeedFile,
+    /// A header was asked for in a file of segments, which has no lines.
+    #[error("a file of segments has no header: leave the header out, or choose another layout")]
+    SegmentsHaveNoHeader,
     /// Local time was asked for, and this build has UTC only.
     #[error("local time needs the feature local-time of logdrive-drain: use utc")]
     NoLocalTime,

@@ -168,6 +168,9 @@ impl SinkStarter {
         if is_segments && !is_file && !matches!(output, Output::Discard | Output::Gone) {
             return Err(LayoutError::SegmentsNeedFile.into());
         }
+        if is_segments && matches!(&options.target, Target::File(file) if file.header.is_some()) {
+            return Err(LayoutError::SegmentsHaveNoHeader.into());
+        }
         let settings = SinkSettings::new(options, layout, &self.process)?;
         let buffers = Arc::clone(&self.buffers);
         let sink_buffer = SinkBuffer::new(index, settings, is_file, buffers, spare, back, out);
