@@ -55,6 +55,22 @@ impl Accumulator {
         Ok(0)
     }
 
+    /// Counts so many records at once, where it counts records.
+    pub(crate) fn count(&mut self, records: u64) {
+        if let Self::Count(count) = self {
+            *count += records;
+        }
+    }
+
+    /// Bytes of the values that it keeps, about.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Distinct(seen) => seen.iter().map(|value| value.len() + 48).sum(),
+            Self::Quantile(_, values) => 8 * values.values.len(),
+            _ => 0,
+        }
+    }
+
     /// Adds what another one of the same function has.
     pub(crate) fn merge(&mut self, other: Self) {
         match (self, other) {

@@ -27,13 +27,20 @@ pub(crate) enum Purpose {
 /// Values of the keys of a group.
 type Keys = Vec<Box<[u8]>>;
 
+/// Records with the same values of their keys.
+#[derive(Debug, Clone)]
+struct Group {
+    accumulators: Vec<Accumulator>,
+    records: u64,
+}
+
 /// Records by the values of their keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Groups {
     keys: Vec<Key>,
     functions: Vec<Named>,
     purpose: Purpose,
-    groups: HashMap<Box<[u8]>, Vec<Accumulator>>,
+    groups: HashMap<Box<[u8]>, Group>,
     bytes: usize,
     /// Records of groups for which there was no room.
     left_out: u64,
@@ -59,8 +66,8 @@ impl Groups {
         };
         if groups.keys.is_empty() {
             // Of no records the count is 0.
-            let accumulators = groups.accumulators();
-            groups.groups.insert(Box::default(), accumulators);
+            let group = groups.group();
+            groups.groups.insert(Box::default(), group);
         }
         groups
     }
@@ -75,14 +82,40 @@ impl Groups {
         Self::new(keys, vec![count], purpose)
     }
 
-    fn accumulators(&self) -> Vec<Accumulator> {
-        self.functions
-            .iter()
-            .map(|named| Accumulator::new(named.function))
-            .collect()
+    fn group(&self) -> Group {
+        let functions = self.functions.iter();
+        Group {
+            accumulators: functions.map(|named| Accumulator::new(named.function)).collect(),
+            records: 0,
+        }
     }
 
-    pub(crate) fn add(&mut self, record: &mut dyn Record) {
+    /// Bytes that the groups take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Fields on which the groups depend, where records are only counted.
+    pub(crate) fn counted_fields(&self) -> Option<Vec<&str>> {
+        let mut functions = self.functions.iter();
+        let is_counted = functions.all(|named| named.function == Function::Count && named.field.is_none());
+        let fields = || self.keys.iter().map(|key| key.field.as_str()).collect();
+        is_counted.then(fields)
+    }
+
+    /// Counts so many records that do not differ in the fields on which the groups depend.
+    pub(crate) fn count(&mut self, record: &mut dyn Record, count: u64) {
+        if let Some(group) = self.group_of(record, count) {
+            group.records += count;
+            group
+                .accumulators
+                .iter_mut()
+                .for_each(|function| function.count(count));
+        }
+    }
+
+    /// The group of a record, of as many records; `None` where there is no room for it.
+    fn group_of(&mut self, record: &mut dyn Record, count: u64) -> Option<&mut Group> {
         self.key.clear();
         for key in &self.keys {
             put_key(record, key, &mut self.value);
@@ -93,17 +126,25 @@ impl Groups {
         if !self.groups.contains_key(&*self.key) {
             let size = self.key.len() + GROUP_BYTES + 64 * self.functions.len();
             if self.groups.len() >= GROUPS_MAX || self.bytes + size > GROUP_BYTES_MAX {
-                self.left_out += 1;
-                return;
+                self.left_out += count;
+                return None;
             }
             self.bytes += size;
-            let accumulators = self.accumulators();
-            self.groups.insert(self.key.as_slice().into(), accumulators);
+            let group = self.group();
+            self.groups.insert(self.key.as_slice().into(), group);
         }
-        let Some(accumulators) = self.groups.get_mut(&*self.key) else {
+        self.groups.get_mut(&*self.key)
+    }
+
+    pub(crate) fn add(&mut self, record: &mut dyn Record) {
+        if self.group_of(record, 1).is_none() {
+            return;
+        }
+        let Some(group) = self.groups.get_mut(&*self.key) else {
             return;
         };
-        for (named, accumulator) in self.functions.iter().zip(accumulators) {
+        group.records += 1;
+        for (named, accumulator) in self.functions.iter().zip(&mut group.accumulators) {
             let is_there = match &named.field {
                 None => true,
                 Some(field) => first_value(record, field, &mut self.value) && !self.value.is_empty(),
@@ -121,16 +162,22 @@ impl Groups {
     pub(crate) fn merge(&mut self, other: Self) {
         self.left_out += other.left_out;
         self.uncounted += other.uncounted;
-        self.bytes += other.bytes;
-        for (key, accumulators) in other.groups {
+        for (key, group) in other.groups {
+            let values: usize = group.accumulators.iter().map(Accumulator::bytes).sum();
+            let has_room = self.bytes + values <= GROUP_BYTES_MAX;
+            let takes_more = self.groups.len() < GROUPS_MAX;
             match self.groups.get_mut(&key) {
-                Some(own) => own
-                    .iter_mut()
-                    .zip(accumulators)
-                    .for_each(|(own, other)| own.merge(other)),
-                None => {
-                    self.groups.insert(key, accumulators);
+                Some(own) if has_room => {
+                    self.bytes += values;
+                    own.records += group.records;
+                    let accumulators = own.accumulators.iter_mut().zip(group.accumulators);
+                    accumulators.for_each(|(own, other)| own.merge(other));
                 }
+                None if has_room && takes_more => {
+                    self.bytes += values + key.len() + GROUP_BYTES + 64 * self.functions.len();
+                    self.groups.insert(key, group);
+                }
+                _ => self.left_out += group.records,
             }
         }
     }
@@ -139,7 +186,7 @@ impl Groups {
     pub(crate) fn take_rows(&mut self) -> Vec<Row> {
         let mut groups: Vec<(Keys, Vec<Accumulator>)> = std::mem::take(&mut self.groups)
             .into_iter()
-            .map(|(key, accumulators)| (split_key(&key), accumulators))
+            .map(|(key, group)| (split_key(&key), group.accumulators))
             .collect();
         groups.sort_by(|(own, _), (other, _)| compare_keys(own, other));
         match self.purpose {
@@ -193,7 +240,7 @@ impl Groups {
                 GROUP_BYTES_MAX >> 20
             ));
         }
-        let mut accumulators = self.groups.values().flatten();
+        let mut accumulators = self.groups.values().flat_map(|group| &group.accumulators);
         if accumulators.any(Accumulator::is_approximate) {
             notes.push("quantiles of many values are within half a per cent".to_owned());
         }

@@ -13,6 +13,7 @@
 
 mod accumulate;
 mod ast;
+mod columns;
 mod error;
 mod groups;
 pub mod limits;
@@ -21,12 +22,15 @@ mod number;
 mod parse;
 mod pipeline;
 mod plan;
+mod raw;
 mod record;
 mod sorted;
 
+pub use columns::{Batch, Selection, ValueTest};
 pub use error::QueryError;
 pub use pipeline::{Output, Pipeline};
 pub use plan::Plan;
+pub use raw::RawSearch;
 pub use record::{Cell, LEVEL, OWN_PARTS, Record, Row, TIME};
 
 use ast::{Expr, Pipe};
@@ -102,6 +106,27 @@ impl Query {
     /// Returns the pipes, which have kept nothing yet.
     pub fn pipeline(&self, now_unix_ns: u64) -> Pipeline {
         Pipeline::new(&self.pipes, now_unix_ns)
+    }
+
+    /// Adds pipes behind its own.
+    ///
+    /// # Errors
+    /// As for [`Query::parse`].
+    pub fn with_pipes(mut self, pipes: &str) -> Result<Self, QueryError> {
+        self.pipes.extend(Self::parse(&format!("* | {pipes}"))?.pipes);
+        Ok(self)
+    }
+
+    /// The query whose filter all of these have to pass as well.
+    #[must_use]
+    pub fn and_all(mut self, others: &[Self]) -> Self {
+        if !others.is_empty() {
+            let filters = std::iter::once(&self)
+                .chain(others)
+                .map(|query| query.filter.clone());
+            self.filter = Expr::And(filters.collect());
+        }
+        self
     }
 
     /// Whether there are pipes.

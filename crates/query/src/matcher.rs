@@ -37,6 +37,11 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
+/// Words of a text: runs of such bytes.
+pub(crate) fn words_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| !is_word(*byte)).filter(|word| !word.is_empty())
+}
+
 /// Whether what stands from `start` to `end` begins and ends with words, where it begins or ends with letters.
 fn is_whole(value: &[u8], start: usize, end: usize, prefix: bool) -> bool {
     let is_word_at = |at: usize| value.get(at).is_some_and(|byte| is_word(*byte));
@@ -117,12 +122,30 @@ impl Matcher {
             Self::Empty => value.is_empty(),
             Self::Exists => !value.is_empty(),
             Self::In(values) => values.iter().any(|wanted| wanted == value),
-            Self::Compare(operator, number) => {
-                Number::read(value).is_some_and(|value| operator.holds(value.compare(*number)))
+            Self::Compare(..) | Self::Range(..) => {
+                Number::read(value).is_some_and(|value| self.passes_number(value))
             }
-            Self::Range(low, high) => Number::read(value).is_some_and(|value| is_between(value, low, high)),
             Self::Regex(regex) => regex.is_match(value),
         }
+    }
+
+    /// Whether a number passes a comparison; none passes another test.
+    pub(crate) fn passes_number(&self, value: Number) -> bool {
+        match self {
+            Self::Compare(operator, number) => operator.holds(value.compare(*number)),
+            Self::Range(low, high) => is_between(value, low, high),
+            _ => false,
+        }
+    }
+
+    /// Text that stands in each value that passes, as it is.
+    pub(crate) fn literal(&self) -> Option<&[u8]> {
+        let text = match self {
+            Self::Phrase { finder, .. } | Self::Substring(finder) => finder.needle(),
+            Self::Exact { text, .. } => text,
+            _ => return None,
+        };
+        (!text.is_empty()).then_some(text)
     }
 }
 

@@ -139,6 +139,31 @@ impl Pipeline {
         push(&mut self.stages, record, output)
     }
 
+    /// Fields on which the result depends, where the first pipe only counts records by them: then
+    /// [`Pipeline::count`] takes many records at once.
+    pub fn counted_fields(&self) -> Option<Vec<&str>> {
+        match self.stages.first() {
+            Some(Stage::Groups(groups)) => groups.counted_fields(),
+            _ => None,
+        }
+    }
+
+    /// Counts so many records that do not differ in the fields of [`Pipeline::counted_fields`].
+    pub fn count(&mut self, record: &mut dyn Record, count: u64) {
+        if let Some(Stage::Groups(groups)) = self.stages.first_mut() {
+            groups.count(record, count);
+        }
+    }
+
+    /// Bytes that groups take, about.
+    pub fn group_bytes(&self) -> usize {
+        let groups = self.stages.iter().map(|stage| match stage {
+            Stage::Groups(groups) => groups.bytes(),
+            _ => 0,
+        });
+        groups.sum()
+    }
+
     /// Adds what another pipeline of the same query has kept, of records that stand behind those of this one.
     pub fn merge(&mut self, other: Self) {
         for (own, other) in self.stages.iter_mut().zip(other.stages) {

@@ -4,6 +4,7 @@
 //! in its bytes before it is taken apart.
 
 use crate::ast::{Expr, LevelTest, Test, TimeTest};
+use crate::columns::{Batch, Selection, ValueTest};
 use crate::matcher::Matcher;
 use crate::record::{LEVEL, OWN_PARTS, Record, TIME, own_name};
 use logdrive_wire::Level;
@@ -21,15 +22,15 @@ type Needles = Vec<String>;
 /// Threads may share it. A test of one record allocates nothing but what the record itself needs.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    root: Node,
+    pub(crate) root: Node,
     /// One text of each of these lists stands in every record that passes.
-    needles: Vec<Vec<Finder<'static>>>,
+    pub(crate) needles: Vec<Vec<Finder<'static>>>,
     times: (u64, u64),
     levels: u8,
 }
 
 #[derive(Debug, Clone)]
-enum Node {
+pub(crate) enum Node {
     All,
     And(Vec<Node>),
     Or(Vec<Node>),
@@ -86,6 +87,17 @@ impl Plan {
     #[inline]
     pub fn may_have_level(&self, level: Option<Level>) -> bool {
         self.levels & level_bit(level) != 0
+    }
+
+    /// Rows of a batch that pass.
+    pub fn select(&self, batch: &mut dyn Batch, length: usize) -> Selection {
+        self.root.select(batch, &Selection::all(length))
+    }
+
+    /// Whether a record may pass of which each test of a field may hold as `may_hold` says; without a name the test is of the
+    /// message and all fields. `false` is certain. Time and level are not asked.
+    pub fn may_hold(&self, may_hold: &mut dyn FnMut(Option<&str>, ValueTest<'_>) -> bool) -> bool {
+        self.root.may_hold(may_hold)
     }
 
     /// Whether time and level alone decide.
@@ -186,6 +198,62 @@ impl Node {
                 }
                 is_found
             }
+        }
+    }
+
+    fn select(&self, batch: &mut dyn Batch, within: &Selection) -> Selection {
+        let none = || Selection::none(within.batch_length());
+        if within.is_empty() {
+            return none();
+        }
+        match self {
+            Self::All => within.clone(),
+            Self::And(nodes) => {
+                let mut nodes: Vec<&Self> = nodes.iter().collect();
+                nodes.sort_by_key(|node| node.batch_cost(batch));
+                let narrowed = |rows: Selection, node: &&Self| node.select(batch, &rows);
+                nodes.iter().fold(within.clone(), narrowed)
+            }
+            Self::Or(nodes) => {
+                let mut nodes: Vec<&Self> = nodes.iter().collect();
+                nodes.sort_by_key(|node| node.batch_cost(batch));
+                nodes.iter().fold(none(), |rows, node| {
+                    let left = within.clone().without(&rows);
+                    rows.or(&node.select(batch, &left))
+                })
+            }
+            Self::Not(inner) => within.clone().without(&inner.select(batch, within)),
+            Self::Levels(bits) => match bits & level_bit(batch.level()) {
+                0 => none(),
+                _ => within.clone(),
+            },
+            Self::Times(first, last) => batch.between(*first, *last, within),
+            Self::Field(field, matcher) => batch.test(Some(field), ValueTest::new(matcher), within),
+            Self::AnyText(matcher) => batch.test(None, ValueTest::new(matcher), within),
+        }
+    }
+
+    fn batch_cost(&self, batch: &dyn Batch) -> u32 {
+        match self {
+            Self::All | Self::Levels(_) => 0,
+            Self::Times(..) => 1,
+            Self::And(nodes) | Self::Or(nodes) => {
+                let costs = nodes.iter().map(|node| node.batch_cost(batch));
+                costs.fold(0, u32::saturating_add)
+            }
+            Self::Not(inner) => inner.batch_cost(batch),
+            Self::Field(field, _) => batch.cost(Some(field)),
+            Self::AnyText(_) => batch.cost(None),
+        }
+    }
+
+    fn may_hold(&self, may_hold: &mut dyn FnMut(Option<&str>, ValueTest<'_>) -> bool) -> bool {
+        match self {
+            Self::And(nodes) => nodes.iter().all(|node| node.may_hold(may_hold)),
+            Self::Or(nodes) => nodes.iter().any(|node| node.may_hold(may_hold)),
+            Self::All | Self::Not(_) | Self::Levels(_) | Self::Times(..) => true,
+            Self::Field(field, matcher) => may_hold(Some(field), ValueTest::new(matcher)),
+            Self::AnyText(matcher) => may_hold(None, ValueTest::new(matcher)),
         }
     }
 
@@ -295,7 +363,7 @@ fn needles_of_test(field: Option<&str>, test: &Test) -> Option<Needles> {
 }
 
 /// Whether a text is written the same in every layout.
-fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()
