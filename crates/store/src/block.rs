@@ -1,11 +1,12 @@
 //! Blocks: rows become columns of groups, and columns become rows again, in the same order.
 
 use crate::bytes::{Compressor, Input};
-use crate::columns::{Column, ColumnKind, Tools};
+use crate::columns::{Column, ColumnKind, StoredColumn, Tools};
 use crate::derivation::{Derivation, DerivationFinder};
 use crate::error::{StoreError, limit};
 use crate::group::{
-    Group, Rebuild, WHOLE, field_columns, is_static, put_shape, shape_parts, template_columns,
+    Group, Rebuild, ShapeKey, WHOLE, field_columns, is_static, put_shape, shape_key, shape_parts,
+    template_columns,
 };
 use crate::head::{BlockHead, DictionaryCallsite, DictionaryThread, END, GroupEntry, GroupKind};
 use crate::integers;
@@ -14,7 +15,9 @@ use crate::line_template::{self, Variable};
 use crate::rows::{
     CALLSITE, LINE, NO_LEVEL, RECORD, Row, Rows, THREAD, put_definition, put_record, read_definition,
 };
+use crate::texts::{Texts, Wanted};
 use logdrive_wire::Level;
+use logdrive_wire::kind::FieldKind;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -402,18 +405,20 @@ impl Groups {
     }
 }
 
-/// Values of a column, read by themselves.
+/// Column of a group, by the name of its field.
 ///
 /// ```
-/// let values = logdrive_store::ColumnValues::Integers(vec![1, 2]);
-/// assert!(matches!(values, logdrive_store::ColumnValues::Integers(found) if found.len() == 2));
+/// use logdrive_store::GroupColumn;
+/// use logdrive_wire::kind::{FieldKind, Kind};
+/// let column = GroupColumn { name: "id".into(), kind: FieldKind::plain(Kind::U64) };
+/// assert_eq!(column.name, "id");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ColumnValues {
-    /// Integers, in the order of unsigned numbers: signed ones have their highest bit turned; bits of floats; codes.
-    Integers(Vec<u64>),
-    /// Text or bytes.
-    Texts(Vec<Vec<u8>>),
+pub struct GroupColumn {
+    /// Name of the field; `argN` where it has none, N its number.
+    pub name: String,
+    /// Kind of its values.
+    pub kind: FieldKind,
 }
 
 /// A block that was read: its head, and its columns as they are stored.
@@ -477,27 +482,13 @@ impl Block {
             .ok_or(StoreError::Truncated { what: "columns" })
     }
 
-    fn kinds(&self, kind: &GroupKind) -> Result<Vec<ColumnKind>, StoreError> {
-        Ok(match kind {
-            GroupKind::Fixed { callsite } => {
-                let found = self.head.callsites.get(*callsite as usize);
-                found
-                    .map(|found| field_columns(&found.callsite.fields))
-                    .unwrap_or_default()
-            }
-            GroupKind::Dynamic { shape, .. } => shape_parts(shape)?.into_iter().map(|part| part.1).collect(),
-            GroupKind::Template { template, .. } => template_columns(template)?,
-            GroupKind::Whole { .. } | GroupKind::Lines { .. } => WHOLE.to_vec(),
-        })
-    }
-
     fn columns(&self, number: usize, budget: &mut usize) -> Result<Vec<Column>, StoreError> {
         let Some(group) = self.head.groups.get(number) else {
             return Err(StoreError::Contradiction {
                 what: "number of a group",
             });
         };
-        let kinds = self.kinds(&group.kind)?;
+        let kinds = self.head.kinds(&group.kind)?;
         if kinds.len() != group.columns.len() {
             return Err(StoreError::Contradiction {
                 what: "columns of a group",
@@ -539,7 +530,7 @@ impl Block {
                 start += entry.columns.iter().sum::<usize>();
                 continue;
             }
-            let kind = self.kinds(&entry.kind)?.get(number).copied();
+            let kind = self.head.kinds(&entry.kind)?.get(number).copied();
             let length = entry.columns.get(number).copied().unwrap_or(0);
             start += entry.columns.iter().take(number).sum::<usize>();
             let bytes = self.body.get(start..start + length).ok_or(missing.clone())?;
@@ -562,7 +553,7 @@ impl Block {
         if let Some(times) = self.times.get() {
             return Ok(times);
         }
-        let [order, times, _] = self.spine()?;
+        let (order, times) = (self.order()?, self.times()?);
         let mut of_groups = vec![Vec::new(); self.head.groups.len()];
         for (number, unix_ns) in order.into_iter().zip(times) {
             let group = usize::try_from(number)
@@ -577,29 +568,104 @@ impl Block {
         Ok(self.times.get_or_init(|| of_groups))
     }
 
-    /// Reads one column of a group without the others: its values, where a field is optional those that are present.
+    /// Reads one column of a group without the others.
     ///
     /// # Errors
     /// When there is no such column, or it cannot be read.
-    pub fn column(&self, group: usize, column: usize) -> Result<ColumnValues, StoreError> {
+    pub fn column(&self, group: usize, column: usize) -> Result<StoredColumn, StoreError> {
+        let column = self.column_with(group, column, true, &|_| true)?;
+        column.ok_or(StoreError::Contradiction {
+            what: "number of a column",
+        })
+    }
+
+    /// Reads one column, unless none of its values can pass: it is a dictionary without an entry that passes, or, with `may_be_plain`
+    /// not set, its values stand one behind the other.
+    ///
+    /// # Errors
+    /// As for [`Block::column`].
+    pub fn column_with(
+        &self,
+        group: usize,
+        column: usize,
+        may_be_plain: bool,
+        passes: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Option<StoredColumn>, StoreError> {
         let missing = StoreError::Contradiction {
             what: "number of a column",
         };
         let entry = self.head.groups.get(group).ok_or(missing.clone())?;
-        let kind = self
-            .kinds(&entry.kind)?
-            .get(column)
-            .copied()
-            .ok_or(missing.clone())?;
+        let kinds = self.head.kinds(&entry.kind)?;
+        let kind = kinds.get(column).copied().ok_or(missing.clone())?;
         let start: usize = entry.columns.iter().take(column).sum();
         let length = entry.columns.get(column).copied().ok_or(missing)?;
         let bytes = self.part(group + 1)?.get(start..start + length);
         let bytes = bytes.ok_or(StoreError::Truncated { what: "columns" })?;
-        let column = read_column(kind, bytes, entry.rows, &mut self.head.rows_bytes.clone())?;
-        Ok(match column.texts.len() {
-            0 => ColumnValues::Integers(column.low),
-            _ => ColumnValues::Texts(column.texts.values().map(<[u8]>::to_vec).collect()),
-        })
+        let mut input = Input::new(bytes, "columns");
+        let wanted = Wanted { may_be_plain, passes };
+        StoredColumn::decode(kind, &mut input, entry.rows, self.head.rows_bytes, &wanted)
+    }
+
+    /// Rebuilds the payloads of a group, in the order of its records.
+    ///
+    /// # Errors
+    /// When the block contradicts itself.
+    pub fn payloads(&self, group: usize) -> Result<Texts, StoreError> {
+        let mut budget = self.head.rows_bytes;
+        let columns = self.columns(group, &mut budget)?;
+        let mut payloads = Texts::default();
+        if let Some(entry) = self.head.groups.get(group) {
+            let mut rebuild = Rebuild::new(&entry.kind, columns, entry.rows)?;
+            for _ in 0..entry.rows {
+                rebuild.put_row(&mut payloads.bytes)?;
+                limit("bytes of rows", payloads.bytes.len(), self.head.rows_bytes)?;
+                payloads.ends.push(payloads.bytes.len() as u32);
+            }
+        }
+        Ok(payloads)
+    }
+
+    /// Number of the group of each record, in the order of the log.
+    ///
+    /// # Errors
+    /// When the column cannot be read, or does not fit the groups.
+    pub fn order(&self) -> Result<Vec<u64>, StoreError> {
+        let order = self.spine_column(0)?;
+        let mut counts = vec![0usize; self.head.groups.len()];
+        for number in &order {
+            let count = usize::try_from(*number)
+                .ok()
+                .and_then(|number| counts.get_mut(number));
+            *count.ok_or(StoreError::Contradiction {
+                what: "order of records",
+            })? += 1;
+        }
+        match counts
+            .iter()
+            .zip(&self.head.groups)
+            .all(|(count, group)| *count == group.rows)
+        {
+            true => Ok(order),
+            false => Err(StoreError::Contradiction {
+                what: "order of records",
+            }),
+        }
+    }
+
+    /// Time of each record, in the order of the log.
+    ///
+    /// # Errors
+    /// When the column cannot be read.
+    pub fn times(&self) -> Result<Vec<u64>, StoreError> {
+        self.spine_column(1)
+    }
+
+    /// Number of the thread of each record, in the order of the log; one that is in no dictionary for none.
+    ///
+    /// # Errors
+    /// When the column cannot be read.
+    pub fn threads(&self) -> Result<Vec<u64>, StoreError> {
+        self.spine_column(2)
     }
 
     /// Returns the rows: the same records in the same order, to be read with [`Rows`].
@@ -621,7 +687,7 @@ impl Block {
             );
         }
         let definitions = out.len();
-        let [order, times, threads] = self.spine()?;
+        let (order, times, threads) = (self.order()?, self.times()?, self.threads()?);
         let mut budget = head.rows_bytes;
         let mut groups = Vec::with_capacity(head.groups.len());
         for (number, group) in head.groups.iter().enumerate() {
@@ -651,17 +717,77 @@ impl Block {
         Ok(out)
     }
 
-    fn spine(&self) -> Result<[Vec<u64>; 3], StoreError> {
-        let mut rest = self.part(0)?;
-        let mut read = |length: usize| -> Result<Vec<u64>, StoreError> {
-            let (column, behind) = rest
-                .split_at_checked(length)
-                .ok_or(StoreError::Truncated { what: "columns" })?;
-            rest = behind;
-            integers::decode(&mut Input::new(column, "columns"), self.head.records)
+    fn spine_column(&self, number: usize) -> Result<Vec<u64>, StoreError> {
+        let lengths = self.head.spine.0;
+        let start: usize = lengths.iter().take(number).sum();
+        let length = lengths.get(number).copied().unwrap_or(0);
+        let column = self.part(0)?.get(start..start + length);
+        let column = column.ok_or(StoreError::Truncated { what: "columns" })?;
+        integers::decode(&mut Input::new(column, "columns"), self.head.records)
+    }
+}
+
+impl BlockHead {
+    fn kinds(&self, kind: &GroupKind) -> Result<Vec<ColumnKind>, StoreError> {
+        Ok(match kind {
+            GroupKind::Fixed { callsite } => {
+                let found = self.callsites.get(*callsite as usize);
+                found
+                    .map(|found| field_columns(&found.callsite.fields))
+                    .unwrap_or_default()
+            }
+            GroupKind::Dynamic { shape, .. } => shape_parts(shape)?.into_iter().map(|part| part.1).collect(),
+            GroupKind::Template { template, .. } => template_columns(template)?,
+            GroupKind::Whole { .. } | GroupKind::Lines { .. } => WHOLE.to_vec(),
+        })
+    }
+
+    /// Fields of the columns of a group of records; none for payloads and lines that are stored as they came, and for lines of a
+    /// template.
+    ///
+    /// # Errors
+    /// When the block contradicts itself.
+    pub fn fields(&self, group: usize) -> Result<Vec<GroupColumn>, StoreError> {
+        let name = |callsite: u32, index: usize| {
+            let known = self.callsites.get(callsite as usize);
+            let field = known.and_then(|known| known.callsite.fields.get(index));
+            let name = field.map_or("", |field| field.name.as_str());
+            if name.is_empty() {
+                format!("arg{index}")
+            } else {
+                name.to_owned()
+            }
         };
-        let [order, times, threads] = self.head.spine.0;
-        Ok([read(order)?, read(times)?, read(threads)?])
+        let Some(entry) = self.groups.get(group) else {
+            return Ok(Vec::new());
+        };
+        let kinds = self.kinds(&entry.kind)?.into_iter();
+        let fields = kinds.filter_map(|kind| match kind {
+            ColumnKind::Field(field) => Some(field),
+            _ => None,
+        });
+        Ok(match &entry.kind {
+            GroupKind::Fixed { callsite } => fields
+                .enumerate()
+                .map(|(index, kind)| GroupColumn {
+                    name: name(*callsite, index),
+                    kind,
+                })
+                .collect(),
+            GroupKind::Dynamic { callsite, shape } => shape_parts(shape)?
+                .into_iter()
+                .zip(fields)
+                .map(|((head, _), kind)| GroupColumn {
+                    name: match shape_key(head) {
+                        ShapeKey::Index(index) => name(*callsite, index),
+                        ShapeKey::Inline("") => "arg0".to_owned(),
+                        ShapeKey::Inline(key) => key.to_owned(),
+                    },
+                    kind,
+                })
+                .collect(),
+            _ => Vec::new(),
+        })
     }
 }
 

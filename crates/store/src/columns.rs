@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::filter;
 use crate::integers::{self, ordered, unordered};
 use crate::line_template::{digit_count, put_number};
-use crate::texts::{self, Texts};
+use crate::texts::{self, StoredTexts, Texts, Wanted};
 use crate::{floats, tokens};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Kind, Value};
@@ -184,16 +184,8 @@ impl Column {
         budget: &mut usize,
     ) -> Result<Self, StoreError> {
         let mut column = Self::new(kind);
-        let mut count = rows;
-        if kind.is_optional() {
-            column.present = integers::decode(input, rows)?;
-            if column.present.iter().any(|is_present| *is_present > 1) {
-                return Err(StoreError::Contradiction {
-                    what: "presence column",
-                });
-            }
-            count = column.present.iter().sum::<u64>() as usize;
-        }
+        let (present, count) = decode_presence(kind, input, rows)?;
+        column.present = present.unwrap_or_default();
         match kind.form() {
             Form::Nothing => {}
             Form::Integers => column.low = integers::decode(input, count)?,
@@ -264,6 +256,88 @@ impl Column {
         };
         out.extend_from_slice(&low.to_le_bytes()[..width]);
     }
+}
+
+/// Values of a column of one group as they are stored.
+///
+/// ```
+/// use logdrive_store::{StoredColumn, StoredValues};
+/// let column = StoredColumn { present: None, values: StoredValues::Integers(vec![7]) };
+/// assert_eq!(column.values, StoredValues::Integers(vec![7]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredColumn {
+    /// For each row, 1 where there is a value; `None` where there always is. Values are of those rows alone.
+    pub present: Option<Vec<u64>>,
+    /// The values.
+    pub values: StoredValues,
+}
+
+/// Values of a column by their form.
+///
+/// ```
+/// assert_ne!(logdrive_store::StoredValues::Nothing, logdrive_store::StoredValues::Integers(vec![]));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredValues {
+    /// None has a value.
+    Nothing,
+    /// Integers in the order of unsigned numbers: signed ones have their highest bit turned; bits of floats; codes.
+    Integers(Vec<u64>),
+    /// Low and high halves.
+    Wide(Vec<u64>, Vec<u64>),
+    /// Text or bytes.
+    Texts(StoredTexts),
+}
+
+impl StoredColumn {
+    pub(crate) fn decode(
+        kind: ColumnKind,
+        input: &mut Input<'_>,
+        rows: usize,
+        bytes_max: usize,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<Self>, StoreError> {
+        let (present, count) = decode_presence(kind, input, rows)?;
+        let values = match kind.form() {
+            Form::Nothing => StoredValues::Nothing,
+            Form::Integers => StoredValues::Integers(integers::decode(input, count)?),
+            Form::Doubles => StoredValues::Integers(floats::decode(input, count)?),
+            Form::Wide => {
+                StoredValues::Wide(integers::decode(input, count)?, integers::decode(input, count)?)
+            }
+            // They may come from other columns: lines are read as rows.
+            Form::Digits => {
+                return Err(StoreError::Contradiction {
+                    what: "kind of a column",
+                });
+            }
+            Form::Texts => match texts::decode_stored(input, count, bytes_max, wanted)? {
+                Some(texts) => StoredValues::Texts(texts),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(Self { present, values }))
+    }
+}
+
+/// Reads which rows have a value, where a column says so, and how many have.
+fn decode_presence(
+    kind: ColumnKind,
+    input: &mut Input<'_>,
+    rows: usize,
+) -> Result<(Option<Vec<u64>>, usize), StoreError> {
+    if !kind.is_optional() {
+        return Ok((None, rows));
+    }
+    let present = integers::decode(input, rows)?;
+    if present.iter().any(|is_present| *is_present > 1) {
+        return Err(StoreError::Contradiction {
+            what: "presence column",
+        });
+    }
+    let count = present.iter().sum::<u64>() as usize;
+    Ok((Some(present), count))
 }
 
 /// Row and value of a column that come next.

@@ -169,6 +169,23 @@ pub(crate) fn shape_parts(shape: &[u8]) -> Result<Vec<(&[u8], ColumnKind)>, Stor
         .collect())
 }
 
+/// Key of a value of a shape.
+pub(crate) enum ShapeKey<'a> {
+    /// Number of the callsite's field.
+    Index(usize),
+    /// Name that stands in the record.
+    Inline(&'a str),
+}
+
+/// Reads the key of a part of a shape, which was read once.
+pub(crate) fn shape_key(head: &[u8]) -> ShapeKey<'_> {
+    match head {
+        [_, INLINE_KEY, _, _, key @ ..] => ShapeKey::Inline(std::str::from_utf8(key).unwrap_or("")),
+        [_, index, ..] => ShapeKey::Index(usize::from(*index)),
+        _ => ShapeKey::Inline(""),
+    }
+}
+
 /// Kinds of the columns of a template.
 pub(crate) fn template_columns(template: &[u8]) -> Result<Vec<ColumnKind>, StoreError> {
     let marks = template.iter().filter_map(|byte| match *byte {

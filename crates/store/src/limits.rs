@@ -47,5 +47,7 @@ pub const RESYNC_TRIES_MAX: usize = 4_096;
 pub const RESYNC_READ_BYTES: usize = 1 << 16;
 /// Bytes of a column of the spine above which every encoding is tried.
 pub const WELL_BYTES_MIN: usize = 256;
+/// Bytes that are read at a time to find where blocks begin: one read serves the fronts of small blocks.
+pub const HEAD_READ_BYTES: u64 = 4_096;
 /// Nanoseconds that a block of a [`SegmentWriter`](crate::SegmentWriter) spans at most: a reader skips by time.
 pub const BLOCK_SPAN_NS: u64 = 1_000_000_000;

@@ -16,8 +16,12 @@ const TRIED_VALUES: usize = 512;
 const PROBES_MAX: usize = 32;
 
 /// Values of a column, one behind the other.
+///
+/// ```
+/// assert!(logdrive_store::Texts::default().is_empty());
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Texts {
+pub struct Texts {
     pub(crate) bytes: Vec<u8>,
     /// End of each value.
     pub(crate) ends: Vec<u32>,
@@ -35,11 +39,35 @@ impl Texts {
             .truncate(self.ends.last().map_or(0, |end| *end as usize));
     }
 
-    pub(crate) fn len(&self) -> usize {
+    /// Number of values.
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    pub(crate) fn value(&self, number: usize) -> &[u8] {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all values, without anything between them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Number of the value of which the byte at this offset is.
+    pub fn number_at(&self, offset: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= offset)
+    }
+
+    /// End of a value in the bytes of all.
+    pub fn end(&self, number: usize) -> usize {
+        self.ends
+            .get(number)
+            .map_or(self.bytes.len(), |end| *end as usize)
+    }
+
+    /// A value; empty where there is none of this number.
+    pub fn value(&self, number: usize) -> &[u8] {
         let start = match number {
             0 => 0,
             _ => self.ends.get(number - 1).map_or(0, |end| *end as usize),
@@ -48,7 +76,8 @@ impl Texts {
         self.bytes.get(start..end).unwrap_or(&[])
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &[u8]> {
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|number| self.value(number))
     }
 }
@@ -116,7 +145,7 @@ pub(crate) fn encode(
     scratch: &mut Vec<u64>,
     out: &mut Vec<u8>,
 ) -> bool {
-    if texts.len() == 0 {
+    if texts.is_empty() {
         return false;
     }
     match dictionary(texts) {
@@ -153,35 +182,85 @@ fn put_plain(texts: &Texts, compressor: &mut Compressor, scratch: &mut Vec<u64>,
 
 /// Reads a column of so many values, of at most so many bytes together.
 pub(crate) fn decode(input: &mut Input<'_>, count: usize, bytes_max: usize) -> Result<Texts, StoreError> {
+    let mut texts = Texts::default();
+    let mut push = |value: &[u8]| {
+        crate::error::limit("bytes of a column", texts.bytes.len() + value.len(), bytes_max)?;
+        texts.push(value);
+        Ok(())
+    };
+    let wanted = Wanted {
+        may_be_plain: true,
+        passes: &|_| true,
+    };
+    let Some(stored) = decode_stored(input, count, bytes_max, &wanted)? else {
+        return Ok(texts);
+    };
+    match stored {
+        StoredTexts::Constant(value) => {
+            for _ in 0..count {
+                push(&value)?;
+            }
+        }
+        StoredTexts::Dictionary(entries, places) => {
+            for place in places {
+                push(entries.value(place as usize))?;
+            }
+        }
+        StoredTexts::Plain(plain) => return Ok(plain),
+    }
+    Ok(texts)
+}
+
+/// Values of a column of text as they are stored.
+///
+/// ```
+/// use logdrive_store::StoredTexts;
+/// assert!(matches!(StoredTexts::Constant(vec![]), StoredTexts::Constant(value) if value.is_empty()));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredTexts {
+    /// All values are this.
+    Constant(Vec<u8>),
+    /// Distinct values, and for each value which one it is; all are there.
+    Dictionary(Texts, Vec<u64>),
+    /// One behind the other.
+    Plain(Texts),
+}
+
+/// Columns that are wanted: those with a value that passes.
+pub(crate) struct Wanted<'a> {
+    /// Whether values one behind the other may pass.
+    pub(crate) may_be_plain: bool,
+    pub(crate) passes: &'a dyn Fn(&[u8]) -> bool,
+}
+
+/// Reads a column as it is stored; otherwise as [`decode`]. `None`: it is not wanted.
+pub(crate) fn decode_stored(
+    input: &mut Input<'_>,
+    count: usize,
+    bytes_max: usize,
+    wanted: &Wanted<'_>,
+) -> Result<Option<StoredTexts>, StoreError> {
     if count == 0 {
-        return Ok(Texts::default());
+        return Ok(Some(StoredTexts::Plain(Texts::default())));
     }
     let bytes_max = bytes_max.min(ROWS_BYTES_MAX);
     match input.u8()? {
-        CONSTANT => {
-            let value = input.blob(ROW_BYTES_MAX)?;
-            let needed = value.len().saturating_mul(count);
-            crate::error::limit("bytes of a column", needed, bytes_max)?;
-            let mut texts = Texts::default();
-            (0..count).for_each(|_| texts.push(value));
-            Ok(texts)
-        }
+        CONSTANT => Ok(Some(StoredTexts::Constant(input.blob(ROW_BYTES_MAX)?.to_vec()))),
         DICTIONARY => {
             let distinct = input.length("entries of a dictionary", count)?;
             let entries = plain(input, distinct, bytes_max)?;
-            let mut texts = Texts::default();
-            for place in integers::decode(input, count)? {
-                let place = usize::try_from(place).unwrap_or(usize::MAX);
-                if place >= entries.len() {
-                    return Err(StoreError::Contradiction { what: "dictionary" });
-                }
-                let value = entries.value(place);
-                crate::error::limit("bytes of a column", texts.bytes.len() + value.len(), bytes_max)?;
-                texts.push(value);
+            if !entries.values().any(wanted.passes) {
+                return Ok(None);
             }
-            Ok(texts)
+            let places = integers::decode(input, count)?;
+            match places.iter().all(|place| *place < entries.len() as u64) {
+                true => Ok(Some(StoredTexts::Dictionary(entries, places))),
+                false => Err(StoreError::Contradiction { what: "dictionary" }),
+            }
         }
-        PLAIN => plain(input, count, bytes_max),
+        PLAIN if !wanted.may_be_plain => Ok(None),
+        PLAIN => plain(input, count, bytes_max).map(|texts| Some(StoredTexts::Plain(texts))),
         found => Err(StoreError::Unknown {
             what: "encoding of text",
             found: u64::from(found),
