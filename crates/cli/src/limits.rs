@@ -33,6 +33,18 @@ pub(crate) const AGENT_WATCH_MS: u64 = 500;
 /// screen up at each look.
 pub(crate) const AGENT_AWAY_MS: u64 = 5_000;
 
+/// Bytes of the groups of one thread of a query, before they are added to those of all.
+pub(crate) const SHARED_GROUP_BYTES: usize = 4 << 20;
+
+/// Rows of a table that decide about the widths of its columns.
+pub(crate) const TABLE_ROWS_MAX: usize = 10_000;
+
+/// Bars of a histogram: as many as a terminal shows.
+pub(crate) const HISTOGRAM_BARS: usize = 24;
+
+/// Logs that are merged with threads for each of them: each of these has some MiB of memory.
+pub(crate) const THREADED_LOGS_MAX: usize = 4;
+
 /// Timeout of `dump` for a process that does not answer, in milliseconds: longer than a drain waits for a disk.
 pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 

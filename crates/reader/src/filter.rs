@@ -5,12 +5,13 @@
 
 use crate::head::{Head, read_head};
 use crate::record::Record;
-use crate::record_values::{OwnPart, ParsedRecord, QueriedRecord, RecordValues};
+use crate::record_values::{LazyRecord, OwnPart, ParsedRecord, QueriedRecord, RecordValues};
 use crate::times::Times;
 use jiff::tz::TimeZone;
-use logdrive_query::Plan;
+use logdrive_query::{Plan, RawSearch};
 use logdrive_wire::Level;
 use memchr::memmem::Finder;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A text that is searched in the whole record.
@@ -190,6 +191,15 @@ impl Filter {
         })
     }
 
+    /// Search in bytes for records that may pass, where a text or a value has to stand in them.
+    pub(crate) fn raw_search(&self) -> Option<RawSearch> {
+        let wanted = self.wanted.iter().filter(|needle| !needle.ignore_case);
+        let texts = wanted.map(|needle| needle.finder.needle());
+        let longest = texts.max_by_key(|text| text.len());
+        let of_text = longest.and_then(RawSearch::of_text);
+        of_text.or_else(|| RawSearch::of_plan(self.query.as_ref()?))
+    }
+
     /// Whether texts are searched in the whole record.
     pub(crate) fn asks_for_texts(&self) -> bool {
         !(self.wanted.is_empty() && self.unwanted.is_empty())
@@ -257,6 +267,26 @@ impl LineFilter {
     /// The conditions.
     pub fn filter(&self) -> &Filter {
         &self.filter
+    }
+
+    /// Gives a record, which may have several lines, to who asks it as a query does, if it passes.
+    pub(crate) fn ask(
+        &mut self,
+        record: &[u8],
+        each: &mut dyn FnMut(&mut dyn logdrive_query::Record) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if !self.passes(record) {
+            return ControlFlow::Continue(());
+        }
+        let first = record.split(|byte| *byte == b'\n').next().unwrap_or(record);
+        let head = read_head(first, &mut self.times);
+        let mut values = LazyRecord::new(record, &mut self.record, &mut self.times);
+        each(&mut QueriedRecord {
+            values: &mut values,
+            unix_ns: head.map(|head| head.unix_ns),
+            level: head.and_then(|head| head.level),
+            process: self.filter.process.as_ref(),
+        })
     }
 
     /// Whether a record passes, which may have several lines.

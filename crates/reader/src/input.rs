@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The first bytes of gzip and of zstd.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A file that is open.
 struct OpenFile {
@@ -76,6 +76,16 @@ impl Input {
                 damage,
             })
             .collect()
+    }
+
+    /// The files that are not opened yet.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &LogFile> {
+        self.waiting.iter()
+    }
+
+    /// Leaves out what is not opened yet.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
     }
 
     /// Opens the next part that may hold records that pass. `false` when there is none.

@@ -20,6 +20,7 @@ struct Kept {
     name: String,
     unix_ns: u64,
     bytes: Vec<u8>,
+    is_shaped: bool,
 }
 
 impl<'a, S: Sink> Last<'a, S> {
@@ -43,6 +44,7 @@ impl<'a, S: Sink> Last<'a, S> {
                 unix_ns: kept.unix_ns,
                 bytes: &kept.bytes,
                 goes_on: false,
+                is_shaped: kept.is_shaped,
             })?;
         }
         Ok(())
@@ -70,6 +72,7 @@ impl<S: Sink> Sink for Last<'_, S> {
         kept.name.push_str(record.name);
         kept.unix_ns = record.unix_ns;
         kept.bytes.clear();
+        kept.is_shaped = record.is_shaped;
         kept.bytes.extend_from_slice(record.bytes);
         self.kept.push_back(kept);
         Ok(())

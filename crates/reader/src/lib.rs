@@ -12,6 +12,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod colors;
 mod compose;
 mod error;
 mod escape;
@@ -34,6 +35,7 @@ mod pen;
 mod qlog;
 mod record;
 mod record_values;
+mod scan;
 mod segment;
 mod source;
 mod text;
@@ -54,6 +56,7 @@ pub use merge::{Sink, chain, merge};
 pub use past::{Past, PastRecord, last_records};
 pub use pen::{Pen, Piece};
 pub use qlog::QlogWriter;
+pub use scan::{QueriedPart, QueryScan, SegmentForm, ShapeRecord, Shapes, Task};
 pub use source::{Source, SourceOptions, SourceRecord, chunk_bytes};
 pub use text_lines::{LineHeads, TextLine, each_text_line};
 pub use times::{Times, iso_text, read_iso};

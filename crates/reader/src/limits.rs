@@ -4,6 +4,30 @@
 /// stay in the processor's second-level cache.
 pub const CHUNK_BYTES: usize = 512 * 1024;
 
+/// Bytes of a part of a file that one thread looks at: it stays in the processor's cache, and its border costs little.
+pub(crate) const PART_BYTES: u64 = 1 << 20;
+
+/// Bytes that are read first where a part should end, to find where a record begins.
+pub(crate) const BORDER_READ_BYTES: u64 = 4 * 1024;
+
+/// Bytes that are searched for the beginning of a record; without one a part ends within a record.
+pub(crate) const BORDER_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes by which a record may stand behind its place in the order of times.
+pub(crate) const LATE_BYTES: u64 = 256 << 10;
+
+/// Records of a file whose times are compared before it is believed to be in order.
+pub(crate) const ORDER_PROBES: u64 = 64;
+
+/// Bytes from the end on in which the last records are searched; rarer ones are searched in all of the file.
+pub(crate) const LAST_SEARCH_BYTES_MAX: u64 = 16 << 20;
+
+/// Threads that look at parts of one log: more of them wait for memory.
+pub(crate) const SCAN_THREADS_MAX: usize = 16;
+
+/// Parts that are worked on ahead, for each thread.
+pub(crate) const PARTS_AHEAD: u64 = 2;
+
 /// The least that is read at a time, when there are many files.
 pub(crate) const CHUNK_BYTES_MIN: usize = 64 * 1024;
 

@@ -3,6 +3,7 @@
 use crate::escape::Writing;
 use crate::part::Text;
 use crate::record::{Field, Record};
+use crate::times::Times;
 use logdrive_query::Record as AskedRecord;
 use logdrive_wire::Level;
 
@@ -23,7 +24,7 @@ pub(crate) enum OwnPart {
     Message,
 }
 
-fn own_part(key: &str) -> Option<OwnPart> {
+pub(crate) fn own_part(key: &str) -> Option<OwnPart> {
     Some(match key {
         "app" => OwnPart::App,
         "pid" => OwnPart::Pid,
@@ -46,6 +47,11 @@ pub(crate) trait RecordValues {
 
     /// Gives a part of the record, if it has it.
     fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8]));
+
+    /// The record as it stands in its log, where it does.
+    fn line(&mut self) -> Option<&[u8]> {
+        None
+    }
 
     /// Whether the record has the part, and it is as wanted.
     fn has_part(&mut self, part: OwnPart, is_wanted: impl Fn(&[u8]) -> bool) -> Option<bool>
@@ -130,6 +136,53 @@ impl RecordValues for ParsedRecord<'_> {
     }
 }
 
+/// A record that is parsed when its parts are first asked for.
+pub(crate) struct LazyRecord<'a> {
+    bytes: &'a [u8],
+    parts: &'a mut Record,
+    times: &'a mut Times,
+    is_parsed: bool,
+}
+
+impl<'a> LazyRecord<'a> {
+    pub(crate) fn new(bytes: &'a [u8], parts: &'a mut Record, times: &'a mut Times) -> Self {
+        Self {
+            bytes,
+            parts,
+            times,
+            is_parsed: false,
+        }
+    }
+
+    fn parsed(&mut self) -> ParsedRecord<'_> {
+        if !std::mem::replace(&mut self.is_parsed, true) {
+            self.parts.read(self.bytes, self.times);
+        }
+        ParsedRecord {
+            bytes: self.bytes,
+            parts: self.parts,
+        }
+    }
+}
+
+impl RecordValues for LazyRecord<'_> {
+    fn fields(&mut self, key: &str, each: &mut dyn FnMut(&[u8])) {
+        self.parsed().fields(key, each);
+    }
+
+    fn each_field(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
+        self.parsed().each_field(each);
+    }
+
+    fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8])) {
+        self.parsed().own_part(part, each);
+    }
+
+    fn line(&mut self) -> Option<&[u8]> {
+        Some(self.bytes)
+    }
+}
+
 /// A record that a query asks, with what its head says.
 pub(crate) struct QueriedRecord<'a, R> {
     pub(crate) values: &'a mut R,
@@ -168,5 +221,9 @@ impl<R: RecordValues> AskedRecord for QueriedRecord<'_, R> {
 
     fn each_field(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
         self.values.each_field(each);
+    }
+
+    fn line(&mut self) -> Option<&[u8]> {
+        self.values.line()
     }
 }

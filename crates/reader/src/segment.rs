@@ -174,6 +174,7 @@ impl SegmentLines {
             messages: &mut query.messages,
             message,
             space: &mut query.space,
+            lines: None,
         };
         typed.passes(query.lines.filter())
     }
@@ -253,7 +254,7 @@ impl SegmentLines {
 }
 
 /// Whether a block may have a record that passes.
-fn may_pass(filter: &Filter, head: &BlockHead) -> bool {
+pub(crate) fn may_pass(filter: &Filter, head: &BlockHead) -> bool {
     let has_levels = || {
         let counted: u64 = head.level_counts.iter().sum();
         // Lines without a level may belong to a record with one.

@@ -4,14 +4,17 @@
 //! are then put into order; the last ones are kept back until the next chunk has been read, so that a late record
 //! still finds its place.
 
+use crate::colors::strip_colors;
 use crate::error::ReadError;
 use crate::filter::Filter;
 use crate::head::{Head, read_head};
 use crate::input::Input;
 use crate::limits::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, CHUNKS_BYTES_MAX, RECORD_BYTES_MAX, REORDER_BYTES, REORDER_RECORDS,
+    SCAN_THREADS_MAX,
 };
 use crate::record::Record;
+use crate::scan::{ScannedPart, ScannedText, Shapes};
 use crate::times::Times;
 use jiff::tz::TimeZone;
 
@@ -38,6 +41,8 @@ pub struct SourceRecord<'a> {
     pub bytes: &'a [u8],
     /// Whether this goes on with the record before: one that is larger than is kept.
     pub goes_on: bool,
+    /// Whether the bytes are what is printed of it.
+    pub is_shaped: bool,
 }
 
 /// Options of a source besides its filter.
@@ -92,6 +97,8 @@ struct Chunk {
     is_segment: bool,
     /// Whether a file of the other kind comes next, so that the last record of this one is whole.
     ends_here: bool,
+    /// Threads that read in place of the input, where the log allows that.
+    scanned: Option<ScannedText>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,6 +136,24 @@ impl Source {
         }
     }
 
+    /// Lets so many threads read the log, where it is of plain files. They make what is printed of each record, where `shapes` are
+    /// given. Only so many of the last records need be found, where `last` is given.
+    pub fn start_threads(
+        &mut self,
+        filter: &Filter,
+        threads: usize,
+        shapes: Option<&Shapes>,
+        last: Option<usize>,
+    ) {
+        let threads = threads.min(SCAN_THREADS_MAX);
+        // The last records of files in no order are nowhere in particular.
+        let last = last.filter(|_| !self.options.keep_order);
+        self.chunk.scanned = ScannedText::start(self.input.waiting(), filter, threads, shapes, last);
+        if self.chunk.scanned.is_some() {
+            self.input.clear();
+        }
+    }
+
     /// The next record, if one is ready.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Entry> {
@@ -152,6 +177,11 @@ impl Source {
             unix_ns: entry.unix_ns,
             bytes: self.chunk.bytes.get(entry.start..entry.end).unwrap_or(b""),
             goes_on: entry.goes_on,
+            is_shaped: self
+                .chunk
+                .scanned
+                .as_ref()
+                .is_some_and(|scanned| scanned.is_shaped),
         }
     }
 
@@ -180,6 +210,11 @@ impl Source {
             if self.at_end {
                 return Ok(false);
             }
+            if self.chunk.scanned.is_some() {
+                self.take_part();
+                self.release();
+                continue;
+            }
             if self.would_wait() {
                 before_wait()?;
             }
@@ -192,6 +227,57 @@ impl Source {
             self.release();
         }
         Ok(true)
+    }
+
+    /// Takes the records of the next part of files that threads read.
+    fn take_part(&mut self) {
+        self.entries.drain(..self.next);
+        (self.next, self.ready) = (0, 0);
+        let Some(part) = self
+            .chunk
+            .scanned
+            .as_mut()
+            .and_then(|scanned| scanned.parts.next())
+        else {
+            self.at_end = true;
+            return;
+        };
+        let mut bytes = part.bytes;
+        let kept: usize = self.entries.iter().map(|entry| entry.end - entry.start).sum();
+        if bytes.len() < kept {
+            bytes.resize(kept, 0);
+        }
+        let mut at = 0;
+        for entry in &mut self.entries {
+            let length = move_bytes(&self.chunk.bytes, entry.start..entry.end, &mut bytes, at);
+            (entry.start, entry.end, entry.is_kept) = (at, at + length, true);
+            at += length;
+        }
+        let mut push = |unix_ns, start, end, goes_on| {
+            self.entries.push(Entry {
+                unix_ns,
+                start,
+                end,
+                goes_on,
+                is_kept: false,
+            });
+        };
+        if part.leading > ScannedPart::FRONT && self.last.passes {
+            push(self.last.unix_ns, ScannedPart::FRONT, part.leading, true);
+        }
+        for (unix_ns, start, end) in part.records {
+            push(unix_ns, start, end, false);
+        }
+        if let Some((unix_ns, passes)) = part.last {
+            self.last = Last { unix_ns, passes };
+            self.has_records = true;
+        }
+        self.has_lines |= part.has_lines;
+        if let Some(cause) = part.error {
+            let path = std::path::Path::new(&self.name);
+            self.failures.push(ReadError::read(path)(cause));
+        }
+        self.chunk.bytes = bytes;
     }
 
     /// Moves what is still needed to the front of a chunk with room behind it.
@@ -410,36 +496,6 @@ fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usi
         place.copy_from_slice(bytes);
     }
     bytes.len()
-}
-
-/// Takes the colours out that a console's layout put in: `ESC [ 1 ; 31 m`. Returns where the bytes end now. Half of a
-/// sequence at the end stays for the next time.
-pub(crate) fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
-    let Some(first) = chunk.get(from..end).and_then(|bytes| memchr::memchr(0x1b, bytes)) else {
-        return end;
-    };
-    let (mut read, mut write) = (from + first, from + first);
-    while read < end {
-        if let Some(length) = chunk.get(read..end).and_then(color_length) {
-            read += length;
-            continue;
-        }
-        let rest = chunk.get(read + 1..end).unwrap_or(b"");
-        let length = 1 + memchr::memchr(0x1b, rest).unwrap_or(rest.len());
-        chunk.copy_within(read..read + length, write);
-        read += length;
-        write += length;
-    }
-    write
-}
-
-fn color_length(bytes: &[u8]) -> Option<usize> {
-    let parameters = bytes.strip_prefix(b"\x1b[")?;
-    let length = parameters
-        .iter()
-        .take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
-        .count();
-    (parameters.get(length) == Some(&b'm')).then_some(length + 3)
 }
 
 #[cfg(test)]

@@ -16,8 +16,10 @@ pub(crate) struct TypedRecord<'a> {
     /// Layout of messages alone, and the callsite's plan for it.
     pub(crate) messages: &'a mut Layout,
     pub(crate) message: &'a Plan,
-    /// Room for a message.
+    /// Room for a message or a line.
     pub(crate) space: &'a mut [u8],
+    /// Layout of lines, and the callsite's plan for it, where its line may be asked for.
+    pub(crate) lines: Option<(&'a mut Layout, &'a Plan)>,
 }
 
 impl TypedRecord<'_> {
@@ -35,6 +37,11 @@ impl RecordValues for TypedRecord<'_> {
 
     fn each_field(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) {
         each_value(self.callsite, self.record.payload, each);
+    }
+
+    fn line(&mut self) -> Option<&[u8]> {
+        let (layout, plan) = self.lines.as_mut()?;
+        Some(lay_out(layout, plan, self.record, self.space))
     }
 
     fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8])) {

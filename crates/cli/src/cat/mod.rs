@@ -8,6 +8,7 @@ mod qlog;
 
 use crate::args::{CatArgs, CatFormat};
 use crate::error::CliError;
+use crate::limits::THREADED_LOGS_MAX;
 use crate::output::{Output, titled_note};
 use crate::paint::{ColorChoice, Style};
 use crate::suggestion::most_similar;
@@ -16,6 +17,7 @@ use logdrive_reader::{
     DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LogFile, Shape, Sink, Source, SourceOptions,
     chain, chunk_bytes, log_files, merge,
 };
+pub(crate) use print::Shaper;
 use print::{PrintOptions, Printer};
 use qlog::QlogPrinter;
 use std::fs;
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> 
         read(args, &mut sources, &filter, &mut trace)?;
         trace.finish();
     } else {
+        start_threads(args, &mut sources, &filter, &printer);
         read(args, &mut sources, &filter, &mut printer)?;
     }
     printer.finish()?;
@@ -59,6 +62,20 @@ fn read<S: Sink<Error = CliError>>(
             }
             last.finish()
         }
+    }
+}
+
+/// Lets threads read the logs, where these are few: each has memory of its own.
+fn start_threads(args: &CatArgs, sources: &mut [Source], filter: &Filter, printer: &Printer) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = match sources.len() {
+        1 => cores,
+        count @ 2..=THREADED_LOGS_MAX => (cores / count).max(1),
+        _ => return,
+    };
+    let (shapes, last) = (printer.shapes(), args.lines.map(|count| count as usize));
+    for source in sources {
+        source.start_threads(filter, threads, shapes.as_ref(), last);
     }
 }
 

@@ -2,9 +2,12 @@
 
 use crate::error::CliError;
 use crate::output::{Output, titled_note};
-use crate::paint::{Paint, RESET, Style};
-use logdrive_reader::{Formatter, Needle, Pen, Piece, ReadError, Shape, Sink, SourceRecord, put_safe};
-use std::io::Write;
+use crate::paint::{ColorChoice, Paint, RESET, Style};
+use logdrive_reader::{
+    Formatter, Needle, Pen, Piece, ReadError, Shape, ShapeRecord, Shapes, Sink, SourceRecord, put_safe,
+};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 
 /// Options of printing.
 #[derive(Debug, Clone)]
@@ -63,6 +66,16 @@ impl Printer {
         Ok(())
     }
 
+    /// Prints what was made of a record by a thread.
+    fn print_made(&mut self, record: &SourceRecord<'_>) -> Result<(), CliError> {
+        if self.options.with_name && !record.goes_on {
+            let paint = self.options.paint;
+            write!(self.output.bytes, "{}: ", paint.the(Style::File, record.name))?;
+        }
+        self.output.bytes.extend_from_slice(record.bytes);
+        Ok(self.output.flush_if_full()?)
+    }
+
     /// Reports that something could not be read. The rest goes on.
     pub(super) fn fail(&mut self, error: &CliError) -> Result<(), CliError> {
         // In the order of what happened, when both go to one terminal.
@@ -80,6 +93,19 @@ impl Printer {
         Ok(self.output.flush()?)
     }
 
+    /// Makers of what is printed, for threads that read; none where records are printed as they stand.
+    pub(super) fn shapes(&self) -> Option<Shapes> {
+        let options = self.options.clone();
+        let is_plain = options.shape == Shape::AsIs && !options.safe;
+        let make = move || -> Box<dyn ShapeRecord> {
+            Box::new(Shaper {
+                options: options.clone(),
+                formatter: Formatter::new(),
+            })
+        };
+        (!is_plain).then(|| -> Shapes { Arc::new(make) })
+    }
+
     fn print_shaped(&mut self, record: &[u8], goes_on: bool) {
         let mut pen = ColorPen {
             out: &mut self.output.bytes,
@@ -95,7 +121,10 @@ impl Sink for Printer {
 
     #[inline]
     fn take(&mut self, record: &SourceRecord<'_>) -> Result<(), CliError> {
-        self.print(record.name, record.bytes, record.goes_on)
+        match record.is_shaped {
+            true => self.print_made(record),
+            false => self.print(record.name, record.bytes, record.goes_on),
+        }
     }
 
     fn before_wait(&mut self) -> Result<(), CliError> {
@@ -104,6 +133,43 @@ impl Sink for Printer {
 
     fn failed(&mut self, error: ReadError) -> Result<(), CliError> {
         self.fail(&error.into())
+    }
+}
+
+/// Makes what is printed of records.
+pub(crate) struct Shaper {
+    options: PrintOptions,
+    formatter: Formatter,
+}
+
+impl Shaper {
+    /// Makes lines for standard output.
+    pub(crate) fn new(shape: Shape, color: ColorChoice) -> Self {
+        let paint = color.for_stdout();
+        Self {
+            options: PrintOptions {
+                shape,
+                paint,
+                safe: paint.on || std::io::stdout().is_terminal(),
+                with_name: false,
+                marked: Vec::new(),
+            },
+            formatter: Formatter::new(),
+        }
+    }
+}
+
+impl ShapeRecord for Shaper {
+    fn shape(&mut self, record: &[u8], goes_on: bool, out: &mut Vec<u8>) {
+        if self.options.shape == Shape::AsIs && !self.options.safe {
+            return out.extend_from_slice(record);
+        }
+        let mut pen = ColorPen {
+            out,
+            options: &self.options,
+        };
+        self.formatter
+            .write(&mut pen, self.options.shape, record, goes_on);
     }
 }
 

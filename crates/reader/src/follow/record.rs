@@ -1,8 +1,10 @@
 //! A record of a live session that is given to the caller: typed, and laid out where that is asked for.
 
 use crate::filter::Filter;
+use crate::record_values::QueriedRecord;
 use crate::typed::{TypedRecord, lay_out};
 use logdrive_drain::layout::{Layout, Plan, ProcessInfo, Record};
+use logdrive_query::Record as AskedRecord;
 use logdrive_wire::{Callsite, Level};
 
 /// A callsite with the plans of its lines.
@@ -54,6 +56,25 @@ impl FollowedRecord<'_> {
         lay_out(&mut self.layouts.lines, &self.site.named, &self.line, self.space)
     }
 
+    /// Gives the record to who asks it as a query does.
+    pub fn ask<T>(&mut self, filter: &Filter, each: impl FnOnce(&mut dyn AskedRecord) -> T) -> T {
+        let mut typed = TypedRecord {
+            callsite: &self.site.callsite,
+            process: Some((&self.process.app, self.process.pid)),
+            record: &self.line,
+            messages: &mut self.layouts.messages,
+            message: &self.site.message,
+            space: self.space,
+            lines: Some((&mut self.layouts.lines, &self.site.plain)),
+        };
+        each(&mut QueriedRecord {
+            values: &mut typed,
+            unix_ns: Some(self.unix_ns),
+            level: Some(self.level),
+            process: filter.process.as_ref(),
+        })
+    }
+
     /// Whether the record passes: its values are compared as they are, and it is laid out only for texts that are looked
     /// for in its line.
     pub fn passes(&mut self, filter: &Filter) -> bool {
@@ -64,6 +85,7 @@ impl FollowedRecord<'_> {
             messages: &mut self.layouts.messages,
             message: &self.site.message,
             space: self.space,
+            lines: None,
         };
         typed.passes(filter) && (!filter.asks_for_texts() || filter.passes_texts(self.line()))
     }

@@ -7,7 +7,7 @@
 
 use crate::head::read_head;
 use crate::limits::RECORD_BYTES_MAX;
-use crate::source::strip_colors;
+use crate::colors::strip_colors;
 use crate::times::Times;
 use logdrive_wire::Level;
 use std::borrow::Cow;
