@@ -11,6 +11,7 @@ use crate::dump_args::DumpArgs;
 use crate::filter_args::FilterArgs;
 use crate::limits::LAST_RECORDS_MAX;
 use crate::paint::ColorChoice;
+use crate::query::args::QueryArgs;
 use crate::run_args::RunArgs;
 use crate::send::SendArgs;
 use crate::session_args::{AgentAt, RunDirArgs};
@@ -65,6 +66,7 @@ const MAIN_EXAMPLES: &str = "\
 Examples:
   logdrive run -- make -j8              keeps what any program prints, as make.log
   logdrive cat app.log --level warn     warnings and errors, in colour
+  logdrive query 'level:error | top 5 by (module)' app.log    counts and sums over logs
   logdrive agent                        drains the logs of many processes in one place
   logdrive view shop                    its log on a screen, to search and filter
   logdrive tail shop                    what all processes of a program log, as it comes
@@ -90,6 +92,7 @@ pub(crate) enum Command {
     Send(SendArgs),
     Bench(BenchArgs),
     Cat(CatArgs),
+    Query(QueryArgs),
     Import(ImportArgs),
     Compact(CompactArgs),
     Tail(TailArgs),

@@ -25,6 +25,8 @@ pub(crate) enum CliError {
     },
     #[error("{0} is a directory: name the log files in it, such as {0}/*.log", path.display())]
     Directory { path: PathBuf },
+    #[error("{cause}")]
+    Query { cause: logdrive_query::QueryError },
     #[error("no file is named: name log files, or - to read standard input")]
     NothingToRead,
     #[error("{count} files are too many at once: name {limit} at most, or merge them in parts")]
@@ -115,6 +117,7 @@ impl CliError {
         match self {
             Self::NothingToRead
             | Self::NoTerminal
+            | Self::Query { .. }
             | Self::TooManyFiles { .. }
             | Self::NoManual { .. }
             | Self::NothingToListen

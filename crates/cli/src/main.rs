@@ -33,6 +33,7 @@ mod mute;
 mod output;
 mod paint;
 mod ps;
+mod query;
 mod rates;
 mod recover;
 mod run;
@@ -83,6 +84,7 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Collect(args) => collect::run(args, cli.color),
         Command::Send(args) => send::run(args, cli.color),
         Command::Bench(args) => bench::run(args, cli.color),
+        Command::Query(args) => return query::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Import(args) => import::run(args),
         Command::Compact(args) => compact::run(args, cli.color),

@@ -216,7 +216,18 @@ fn examples_find_the_same_in_text_json_segments_and_rings() {
                 *expected,
                 "{query} of {file}"
             );
+            if option == "-q" {
+                assert_eq!(
+                    found(dir, &["query", query, file]),
+                    *expected,
+                    "query {query} of {file}"
+                );
+            }
             asked += 1;
+        }
+        if is_live && option == "-q" {
+            let args = ["query", query, "rings", "--run-dir", "run"];
+            assert_eq!(found(dir, &args), *expected, "query {query} of rings");
         }
         if is_live {
             let args = [
@@ -239,6 +250,71 @@ fn examples_find_the_same_in_text_json_segments_and_rings() {
         }
     }
     assert!(asked > 300, "{asked}");
+}
+
+/// Command lines of the page with what they print.
+fn commands(page: &str) -> Vec<(Vec<String>, String)> {
+    let blocks = page.split("```text\n$ logdrive ").skip(1);
+    let command = |block: &str| {
+        let block = block.split("```").next().expect("there is an end");
+        let (line, printed) = block.split_once('\n').expect("there is output");
+        let mut args = Vec::new();
+        for (number, quoted) in line.split('\'').enumerate() {
+            match number % 2 {
+                1 => args.push(quoted.to_owned()),
+                _ => args.extend(quoted.split_whitespace().map(str::to_owned)),
+            }
+        }
+        (args, printed.to_owned())
+    };
+    blocks.map(command).collect()
+}
+
+#[test]
+fn pipes_give_the_same_of_text_json_segments_and_rings() {
+    const TEST: &str = "pipes_give_the_same_of_text_json_segments_and_rings";
+    if let Some(role) = role() {
+        return play(&role);
+    }
+    let dir = directory();
+    let dir = dir.path();
+    let page = fs::read_to_string(PAGE).expect("the page is there");
+    start(TEST, "files", dir).wait();
+    let _rings = start(TEST, "rings", dir);
+    let files = page_files(dir, &page);
+    // Modules of the program are below that of the test.
+    let plain = |printed: String| printed.replace("query_page::shop::", "shop::");
+    let commands = commands(&page);
+    assert!(commands.len() >= 8, "{}", commands.len());
+    for (args, printed) in commands {
+        let printed = printed.replace(
+            '\n',
+            if args.contains(&"csv".to_owned()) {
+                "\r\n"
+            } else {
+                "\n"
+            },
+        );
+        // The program logs all from two modules of its own.
+        let is_of_modules = args[1].contains("module");
+        for file in &files {
+            if is_of_modules && file.starts_with("live") {
+                continue;
+            }
+            let of_file: Vec<&str> = args
+                .iter()
+                .map(|arg| if arg == "page.log" { file.as_str() } else { arg })
+                .collect();
+            assert_eq!(plain(stdout(dir, &of_file)), printed, "{args:?} of {file}");
+        }
+        if !is_of_modules {
+            let of_rings = args
+                .iter()
+                .map(|arg| if arg == "page.log" { "rings" } else { arg });
+            let of_rings: Vec<&str> = of_rings.chain(["--run-dir", "run"]).collect();
+            assert_eq!(plain(stdout(dir, &of_rings)), printed, "{args:?} of rings");
+        }
+    }
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn names_process(record: &[u8], pid: u32) -> bool {
 }
 
 /// Whether the log file of a session has so many of its records.
-fn has_written(path: &Path, committed: u64) -> bool {
+pub(crate) fn has_written(path: &Path, committed: u64) -> bool {
     let Ok(view) = SessionReader::open(path) else {
         // It has ended, and its drain wrote everything before.
         return true;
