@@ -1,7 +1,7 @@
 //! The formatter: a record as it stands, as a JSON line, or as a line of text, piece by piece into a [`Pen`].
 
 use crate::compose;
-use crate::head::{Form, Role};
+use crate::head::{Form, Role, read_head};
 use crate::json::members;
 use crate::pairs::logfmt_pairs;
 use crate::part::{Pair, Part};
@@ -60,6 +60,9 @@ impl Formatter {
         if goes_on && matches!(shape, Shape::AsIs | Shape::Text) {
             return put_lines(pen, record);
         }
+        if shape == Shape::Json && self.keep_json_line(pen, record) {
+            return;
+        }
         self.record.read(record, &mut self.times);
         let line = record.get(..self.record.line_length).unwrap_or(b"");
         match (shape, self.record.form) {
@@ -84,6 +87,22 @@ impl Formatter {
             (_, Form::Unknown) => pen.put(Piece::Plain, line),
         }
         put_lines(pen, record.get(self.record.line_length..).unwrap_or(b""));
+    }
+
+    /// Writes a record that is one line of JSON as it stands, without taking it apart. `false`: it is none.
+    fn keep_json_line(&mut self, pen: &mut impl Pen, record: &[u8]) -> bool {
+        let line = record.strip_suffix(b"\n").unwrap_or(record);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let is_kept = line.first() == Some(&b'{')
+            && memchr::memchr(b'\n', line).is_none()
+            && read_head(line, &mut self.times).is_some_and(|head| head.form == Form::Json)
+            && compose::is_json(line);
+        if is_kept {
+            let out = pen.bytes();
+            out.extend_from_slice(line);
+            out.push(b'\n');
+        }
+        is_kept
     }
 
     /// Returns a record in a form, with the process that wrote it if one is given.

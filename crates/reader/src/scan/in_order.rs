@@ -29,6 +29,8 @@ struct State<R> {
     /// Threads that may still have results.
     working: usize,
     is_stopped: bool,
+    /// Whether a thread has panicked, so that a result will never come.
+    is_broken: bool,
 }
 
 impl<R> Shared<R> {
@@ -43,7 +45,10 @@ struct Working<R>(Arc<Shared<R>>);
 
 impl<R> Drop for Working<R> {
     fn drop(&mut self) {
-        self.0.lock().working -= 1;
+        let mut state = self.0.lock();
+        state.working -= 1;
+        state.is_broken |= std::thread::panicking();
+        drop(state);
         self.0.changed.notify_all();
     }
 }
@@ -64,6 +69,7 @@ impl<R: Send + 'static> InOrder<R> {
                 next: 0,
                 working: workers.len(),
                 is_stopped: false,
+                is_broken: false,
             }),
             changed: Condvar::new(),
         });
@@ -133,6 +139,11 @@ impl<R: Send + 'static> InOrder<R> {
                 self.shared.changed.notify_all();
                 return Waited::Result(result);
             }
+            if state.is_broken {
+                drop(state);
+                self.end();
+                return Waited::End;
+            }
             if state.working == 0 {
                 return Waited::End;
             }
@@ -142,6 +153,19 @@ impl<R: Send + 'static> InOrder<R> {
             let waited = self.shared.changed.wait_timeout(state, timeout);
             let (woken, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
             (state, has_waited) = (woken, timed_out.timed_out());
+        }
+    }
+}
+
+impl<R> InOrder<R> {
+    /// Ends the threads. A panic of one of them goes on here: what it would have found is missing.
+    fn end(&mut self) {
+        self.shared.lock().is_stopped = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }
@@ -188,6 +212,15 @@ mod tests {
             assert_eq!(results.next(), Some(number * number));
         }
         assert_eq!(results.next(), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "part 7")]
+    fn a_panic_of_a_thread_is_no_end_of_the_results() {
+        let mut parts = 0..1000u64;
+        let worker = |part: u64| assert!(part != 7, "part {part}");
+        let mut results = InOrder::start(vec![worker; 2], 4, move || parts.next());
+        while results.next().is_some() {}
     }
 
     #[test]

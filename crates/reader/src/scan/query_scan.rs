@@ -26,6 +26,8 @@ pub struct QueriedPart<M> {
     pub bytes: u64,
     /// What could not be read.
     pub failures: Vec<ReadError>,
+    /// Whether nothing came in time.
+    pub is_idle: bool,
 }
 
 /// Result of a part as its thread gives it.
@@ -137,19 +139,20 @@ impl<T: Task> QueryScan<T> {
     /// Waits so long for what was made of the next part. `None`: there are no more. Where the time is over before, the part is of
     /// nothing.
     pub fn next_part(&mut self, timeout: Duration) -> Option<QueriedPart<T::Made>> {
-        let nothing = |before| QueriedPart {
+        let nothing = |before, is_idle| QueriedPart {
             before,
+            is_idle,
             made: None,
             bytes: 0,
             failures: Vec::new(),
         };
         let result = match self.parts.next_within(timeout) {
             Waited::Result(result) => result,
-            Waited::TimedOut => return Some(nothing(None)),
+            Waited::TimedOut => return Some(nothing(None, true)),
             Waited::End if std::mem::replace(&mut self.is_over, true) => return None,
             Waited::End => {
                 self.close();
-                return Some(nothing(Some(self.task.made())));
+                return Some(nothing(Some(self.task.made()), false));
             }
         };
         let before = match result.border {
@@ -162,6 +165,7 @@ impl<T: Task> QueryScan<T> {
             made: result.made,
             bytes: result.bytes,
             failures: result.failures,
+            is_idle: false,
         })
     }
 
