@@ -139,6 +139,34 @@ impl Pipeline {
         push(&mut self.stages, record, output)
     }
 
+    /// Takes the first pipes off that look at each record by itself.
+    pub fn split_front(&mut self) -> Self {
+        let is_alone = |stage: &Stage| {
+            let waits = matches!(stage, Stage::Limit(_) | Stage::Offset(_));
+            !stage.is_collecting() && !waits
+        };
+        let count = self.stages.iter().take_while(|stage| is_alone(stage)).count();
+        let rest = self.stages.split_off(count);
+        Self {
+            stages: std::mem::replace(&mut self.stages, rest),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Number of the first records that are wanted, where later ones change nothing.
+    pub fn wanted_records(&self) -> Option<u64> {
+        match self.stages.as_slice() {
+            [Stage::Limit(count), ..] => Some(*count),
+            [Stage::Offset(offset), Stage::Limit(count), ..] => offset.checked_add(*count),
+            _ => None,
+        }
+    }
+
+    /// Whether the first pipe sorts, so that parts of the records can be sorted by themselves ([`Pipeline::merge`]).
+    pub fn begins_with_sort(&self) -> bool {
+        matches!(self.stages.first(), Some(Stage::Sorted(_)))
+    }
+
     /// Fields on which the result depends, where the first pipe only counts records by them: then
     /// [`Pipeline::count`] takes many records at once.
     pub fn counted_fields(&self) -> Option<Vec<&str>> {

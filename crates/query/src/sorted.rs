@@ -55,11 +55,16 @@ impl Sorted {
             row,
         });
         self.count += 1;
+        self.shrink();
+    }
+
+    /// Throws the surplus away, once there is enough of it.
+    fn shrink(&mut self) {
         let wanted = self.limit.unwrap_or(usize::MAX);
         if self.rows.len() >= wanted.saturating_mul(2).saturating_add(SURPLUS_ROWS) {
             self.keep(wanted);
         }
-        if self.bytes > SORT_BYTES_MAX {
+        while self.bytes > SORT_BYTES_MAX && self.rows.len() > 1 {
             let half = self.rows.len() / 2;
             self.left_out += self.rows.len().min(wanted).saturating_sub(half) as u64;
             self.keep(half);
@@ -102,6 +107,7 @@ impl Sorted {
             number: before + entry.number,
             ..entry
         }));
+        self.shrink();
     }
 
     pub(crate) fn take_rows(&mut self) -> Vec<Row> {

@@ -168,7 +168,12 @@ impl<'a> AtWork<'a> {
             QueryFormat::Logfmt => SegmentForm::Logfmt,
             _ => SegmentForm::Text,
         };
-        let shared = Arc::new(Mutex::new(pipeline.clone()));
+        // Pipes of all records together; those before them are the work of threads.
+        let mut last = pipeline.clone();
+        if !pipeline.can_be_shared() {
+            last.split_front();
+        }
+        let shared = Arc::new(Mutex::new(last));
         let make = || Work::new(&pipeline, query.has_pipes(), &shared, shaping);
         let scan = QueryScan::start(sources.files.clone(), &filter, &form, make)?;
         Ok(Self {
@@ -205,6 +210,10 @@ impl<'a> AtWork<'a> {
                     return Ok(End::Whole);
                 }
             }
+            if part.is_idle {
+                // Who reads the output sees what there is while more is waited for.
+                each(Made::default())?;
+            }
             self.progress.add(part.bytes);
             if self.signals.take().is_some() {
                 if self.sources.has_streams {
@@ -223,12 +232,16 @@ impl<'a> AtWork<'a> {
         made: Made,
         each: &mut dyn FnMut(Made) -> Result<ControlFlow<()>, CliError>,
     ) -> Result<ControlFlow<()>, CliError> {
+        if let Some(sorted) = made.sorted {
+            let mut pipeline = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
+            pipeline.merge(*sorted);
+            return Ok(ControlFlow::Continue(()));
+        }
+        if made.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
         if made.rows.is_empty() {
-            return if made.bytes.is_empty() {
-                Ok(ControlFlow::Continue(()))
-            } else {
-                each(made)
-            };
+            return each(made);
         }
         let mut pipeline = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Made::default();

@@ -43,8 +43,12 @@ impl RowPrinter {
         })
     }
 
-    /// Prints what was made. [`ControlFlow::Break`] never comes: who does not read any more ends the output with an error.
+    /// Prints what was made; where it is nothing, what was printed is shown. [`ControlFlow::Break`] never comes: who does not read any more ends the output with an error.
     pub(crate) fn take(&mut self, made: Made) -> Result<ControlFlow<()>, CliError> {
+        if made.is_empty() {
+            std::io::Write::flush(&mut self.output)?;
+            return Ok(ControlFlow::Continue(()));
+        }
         self.output.bytes.extend_from_slice(&made.bytes);
         for row in made.rows {
             self.put(row)?;

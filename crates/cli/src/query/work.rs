@@ -18,6 +18,14 @@ pub(crate) struct Made {
     pub(crate) bytes: Vec<u8>,
     /// Rows for the pipes, or for the printer.
     pub(crate) rows: Vec<Row>,
+    /// Rows that were sorted.
+    pub(crate) sorted: Option<Box<Pipeline>>,
+}
+
+impl Made {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.rows.is_empty() && self.sorted.is_none()
+    }
 }
 
 /// The form in which records are printed by threads.
@@ -50,7 +58,18 @@ impl Shaping {
 /// Work of one thread.
 pub(crate) enum Work {
     Print(Box<Shaper>, Vec<u8>),
-    Rows(Vec<Row>),
+    /// Rows behind the pipes that look at each record by itself, as many as may be wanted.
+    Rows {
+        front: Box<Pipeline>,
+        rows: Vec<Row>,
+        wanted: usize,
+    },
+    /// Rows of a part in order, of which few may be left.
+    Sort {
+        front: Box<Pipeline>,
+        own: Box<Pipeline>,
+        empty: Box<Pipeline>,
+    },
     Share {
         /// Groups of this thread.
         own: Box<Pipeline>,
@@ -80,7 +99,25 @@ impl Work {
                     counted_fields: fields.map(|fields| fields.into_iter().map(str::to_owned).collect()),
                 }
             }
-            None => Self::Rows(Vec::new()),
+            None => {
+                let mut rest = pipeline.clone();
+                let front = Box::new(rest.split_front());
+                let wanted = rest
+                    .wanted_records()
+                    .and_then(|count| usize::try_from(count).ok());
+                match rest.begins_with_sort() {
+                    true => Self::Sort {
+                        front,
+                        own: Box::new(rest.clone()),
+                        empty: Box::new(rest),
+                    },
+                    false => Self::Rows {
+                        front,
+                        rows: Vec::new(),
+                        wanted: wanted.unwrap_or(usize::MAX),
+                    },
+                }
+            }
         }
     }
 
@@ -110,10 +147,20 @@ impl Task for Work {
                 }
                 ControlFlow::Continue(())
             }
-            Self::Rows(rows) => {
-                rows.push(record.row());
-                ControlFlow::Continue(())
+            Self::Rows { front, rows, wanted } => {
+                let flow = front.push(record, &mut |record: &mut dyn Record| {
+                    rows.push(record.row());
+                    ControlFlow::Continue(())
+                });
+                if rows.len() >= *wanted {
+                    ControlFlow::Break(())
+                } else {
+                    flow
+                }
             }
+            Self::Sort { front, own, .. } => front.push(record, &mut |record: &mut dyn Record| {
+                own.push(record, &mut |_: &mut dyn Record| ControlFlow::Continue(()))
+            }),
             Self::Share { own, .. } => own.push(record, &mut |_: &mut dyn Record| ControlFlow::Continue(())),
         }
     }
@@ -137,8 +184,12 @@ impl Task for Work {
                 bytes: std::mem::take(bytes),
                 ..Made::default()
             },
-            Self::Rows(rows) => Made {
+            Self::Rows { rows, .. } => Made {
                 rows: std::mem::take(rows),
+                ..Made::default()
+            },
+            Self::Sort { own, empty, .. } => Made {
+                sorted: Some(std::mem::replace(own, empty.clone())),
                 ..Made::default()
             },
             Self::Share { own, .. } => {
