@@ -11,6 +11,7 @@ pub mod hang;
 pub mod net;
 pub mod quic;
 pub mod segments;
+pub mod search;
 pub mod uds;
 
 use crate::{BenchError, Result, harness::Workload};
@@ -29,6 +30,7 @@ pub static ALL: &[&dyn Workload] = &[
     &agent::Agent,
     &agent_run::Run,
     &agent_recorder::Recorder,
+    &search::Search,
 ];
 
 /// Returns the workload of this name.
