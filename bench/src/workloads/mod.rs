@@ -10,8 +10,8 @@ pub mod glog;
 pub mod hang;
 pub mod net;
 pub mod quic;
-pub mod segments;
 pub mod search;
+pub mod segments;
 pub mod uds;
 
 use crate::{BenchError, Result, harness::Workload};

@@ -5,9 +5,9 @@
 //! [`RECORD_BYTES_MAX`](crate::limits::RECORD_BYTES_MAX), both sides stop: the record ends with its page, and each of those
 //! lines is a record.
 
+use crate::colors::strip_colors;
 use crate::head::read_head;
 use crate::limits::RECORD_BYTES_MAX;
-use crate::colors::strip_colors;
 use crate::times::Times;
 use logdrive_wire::Level;
 use std::borrow::Cow;
