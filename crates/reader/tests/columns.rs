@@ -146,10 +146,11 @@ fn test(random: &mut Random) -> String {
         "user", "n", "id", "x", "ok", "message", "thread", "module", "line", "none",
     ]);
     let text = *random.pick(&TEXTS);
+    let word = if text.is_empty() { "ann" } else { text };
     let number = random.below(300) as i64 - 20;
     match random.below(18) {
-        0 | 1 => format!("\"{text}\""),
-        2 => format!("\"{text}\"*"),
+        0 | 1 => format!("\"{word}\""),
+        2 => format!("\"{word}\"*"),
         3 => format!("*\"{text}x\"* or *\"req-{number}\"*"),
         4 => format!("{field}:\"{text}\""),
         5 => format!("{field}:=\"{text}\""),

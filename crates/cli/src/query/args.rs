@@ -1,7 +1,7 @@
 //! Arguments of `logdrive query`.
 
-use crate::instant::{Edge, read_instant};
 use crate::session_args::{AgentAt, RunDirArgs};
+use crate::time_args::TimeArgs;
 use clap::{Args, ValueEnum};
 use logdrive_query::Query;
 use std::path::PathBuf;
@@ -35,18 +35,8 @@ pub(crate) struct QueryArgs {
     /// Log files, segments, directories of them, running programs by their names, or - for standard input
     #[arg(value_name = "FILE|DIR|APP", required = true)]
     pub(crate) sources: Vec<PathBuf>,
-    /// Only records from this time on: 2026-11-21T12:34:56Z, a date, 12:34, or how long ago: 10m, 2h, 3d
-    #[arg(
-        long, value_name = "TIME", help_heading = "Filters",
-        value_parser = |text: &str| read_instant(text, Edge::First)
-    )]
-    pub(crate) since: Option<u64>,
-    /// Only records up to this time; a date means all of that day
-    #[arg(
-        long, value_name = "TIME", help_heading = "Filters",
-        value_parser = |text: &str| read_instant(text, Edge::Last)
-    )]
-    pub(crate) until: Option<u64>,
+    #[command(flatten)]
+    pub(crate) times: TimeArgs,
     /// How results are printed: text, json, logfmt, csv, table; rows are a table on a terminal
     #[arg(
         long,

@@ -156,8 +156,8 @@ impl<'a> AtWork<'a> {
         color: ColorChoice,
     ) -> Result<Self, CliError> {
         let times = Filter {
-            since_ns: args.since,
-            until_ns: args.until,
+            since_ns: args.times.since_ns(),
+            until_ns: args.times.until_ns(),
             ..Filter::default()
         };
         let filter = times.asking(query.plan(now));
