@@ -1,7 +1,9 @@
-//! `cargo xtask dist`: the command as it is passed on, without debug information, which lies in a file of its own.
+//! `cargo xtask dist`: the command as it is passed on, without debug information, which lies in a file of its own, and the packages
+//! for C and C++.
 
 use crate::args::{Args, Form};
-use crate::shell::{Call, Failure, MUSL_CC, OBJCOPY, Outcome, root};
+use crate::paint;
+use crate::shell::{CMAKE, CXX, Call, Failure, MUSL_CC, OBJCOPY, Outcome, first_missing, root};
 use std::path::Path;
 
 /// Places the command and its debug information in `target/dist`. A debugger, and the backtrace of a panic, find the
@@ -39,7 +41,32 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
         println!("{}: {:.1} MB", path.display(), bytes as f64 / 1e6);
     }
-    Ok(())
+    packages(&root, &target, &dist)
+}
+
+/// Places packages of the libraries and headers in `dist`: an archive for builds that have them as a part, one of an installation,
+/// and a Debian package.
+fn packages(root: &Path, target: &Path, dist: &Path) -> Outcome {
+    if let Some(tool) = first_missing(&[&CMAKE, &CXX]) {
+        eprintln!(
+            "{}: packages for C++: {}",
+            paint::faint("left out"),
+            tool.missing()
+        );
+        return Ok(());
+    }
+    let build = target.join("cpp-dist");
+    let (build, dist) = (build.to_string_lossy(), dist.to_string_lossy());
+    let cmake = |words: &[&str]| Call::new("cmake").args(words).dir(root).run();
+    let options = ["-DCMAKE_BUILD_TYPE=Release", "-DLOGDRIVE_TESTS=OFF"];
+    cmake(&["-S", "clients/cpp", "-B", &build, options[0], options[1]])?;
+    cmake(&["--build", &build, "--target", "all", "logdrive_release"])?;
+    Call::new("cpack")
+        .args(["--config", &format!("{build}/CPackConfig.cmake"), "-B", &dist])
+        .dir(root)
+        .run()?;
+    let archives = format!("cp {build}/release/*.tar.gz {dist}/");
+    Call::new("sh").args(["-c", &archives]).dir(root).run()
 }
 
 /// Fails with advice where Rust's own libraries for a target are missing.

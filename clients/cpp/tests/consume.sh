@@ -1,5 +1,6 @@
 #!/bin/sh
-# How programs get at the library: installed with find_package and with pkg-config, as a part of another build, and by hand.
+# How programs get at the library: installed with find_package and with pkg-config, as a part of another build, by hand, from
+# packages, and from an archive of a release without cargo.
 # consume.sh CLIENT_SOURCE_DIR BUILD_DIR CXX
 set -eu
 source=$1 build=$2 cxx=$3
@@ -89,3 +90,56 @@ $cxx -std=c++17 -I"$source/include" "$work/main.cpp" -o "$work/by_hand" "$libdir
 try "$work/by_hand" "plain compiler, static"
 $cxx -std=c++17 -I"$source/glog-include" -I"$source/include" "$work/glog.cpp" -o "$work/glog_by_hand" "$libdir/liblogdrive_c.a" -pthread -ldl -lm
 try "$work/glog_by_hand" "plain compiler, glog without its library"
+
+# Nothing of others can be seen in the libraries, nor debug information.
+if nm --defined-only "$libdir/liblogdrive_c.a" 2> /dev/null | grep -E ' [A-TV-Z] ' | grep -v ' logdrive_'; then
+    echo "liblogdrive_c.a has names of others"
+    exit 1
+fi
+if nm -D --defined-only "$libdir/liblogdrive_c.so" | grep -v ' logdrive_'; then echo "liblogdrive_c.so has names of others"; exit 1; fi
+for library in liblogdrive_c.a liblogdrive_c.so; do
+    if readelf -S "$libdir/$library" | grep -q '\.debug_'; then echo "$library has debug information"; exit 1; fi
+done
+echo 'extern "C" int ZSTD_compress(); int main() { return ZSTD_compress(); }' > "$work/zstd.cpp"
+if $cxx "$work/zstd.cpp" "$libdir/liblogdrive_c.a" -o "$work/zstd" -pthread -ldl -lm 2> /dev/null; then echo "its zstd can be linked"; exit 1; fi
+
+# Packages: the archive, and what dpkg unpacks.
+cpack --config "$build/CPackConfig.cmake" -B "$work/packages" > "$work/cpack" 2>&1 || { cat "$work/cpack"; exit 1; }
+consume_package() {
+    cmake -S "$work/found" -B "$work/$1" -DCMAKE_PREFIX_PATH="$2" -Dglog_DIR="$(dirname "$(find "$2" -name glog-config.cmake)")" \
+        -DCMAKE_CXX_COMPILER="$cxx" > /dev/null
+    cmake --build "$work/$1" > /dev/null
+    for program in logdrive logdrive_static glog unchanged; do try "$work/$1/${program}_program" "$1, $program"; done
+}
+mkdir "$work/archive" && tar xzf "$work"/packages/*.tar.gz -C "$work/archive"
+consume_package "of the archive" "$(find "$work/archive" -name usr)"
+if command -v dpkg-deb > /dev/null; then
+    dpkg-deb --info "$work"/packages/*.deb | grep -q 'Package: liblogdrive-dev' || { echo "no Debian package"; exit 1; }
+    dpkg-deb --extract "$work"/packages/*.deb "$work/debian"
+    consume_package "of the Debian package" "$work/debian/usr"
+else
+    echo "the Debian package: left out, install dpkg"
+fi
+
+# A release, where no cargo is: the sources and the libraries.
+cmake --build "$build" --target logdrive_release > /dev/null
+mkdir "$work/fetched" "$work/bin"
+for tool in sh make gmake ninja cc c++ gcc g++ ld as ar ranlib nm objcopy strip "$cxx" cmake; do
+    if path=$(command -v "$tool"); then ln -sf "$path" "$work/bin/"; fi
+done
+cat > "$work/fetched/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(fetched CXX)
+include(FetchContent)
+FetchContent_Declare(logdrive URL "$(find "$build/release" -name 'logdrive-cpp-*.tar.gz')")
+FetchContent_MakeAvailable(logdrive)
+add_executable(program ../main.cpp)
+target_link_libraries(program logdrive::logdrive)
+add_executable(static_program ../main.cpp)
+target_link_libraries(static_program logdrive::logdrive_static)
+add_executable(glog_program ../glog.cpp)
+target_link_libraries(glog_program logdrive::glog)
+END
+(PATH="$work/bin" && cmake -S "$work/fetched" -B "$work/fetched/b" -DCMAKE_CXX_COMPILER="$cxx" && cmake --build "$work/fetched/b") > "$work/fetch" 2>&1 \
+    || { cat "$work/fetch"; exit 1; }
+for program in program static_program glog_program; do try "$work/fetched/b/$program" "a release without cargo, $program"; done
