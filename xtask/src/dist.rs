@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Places the command and its debug information in `target/dist`. A debugger, and the backtrace of a panic, find the
 /// second file where it lies beside the first. With `--static` the command needs no libraries, for containers without any,
-/// and lies in a directory of its target's name.
+/// and lies in a directory of its target's name; packages are not made.
 pub(crate) fn run(args: &[String]) -> Outcome {
     let form = Form {
         switches: &["static"],
@@ -41,7 +41,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
         let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
         println!("{}: {:.1} MB", path.display(), bytes as f64 / 1e6);
     }
-    packages(&root, &target, &dist)
+    match is_static {
+        true => Ok(()),
+        false => packages(&root, &built, &dist),
+    }
 }
 
 /// Places packages of the libraries and headers in `dist`: an archive for builds that have them as a part, one of an installation,

@@ -24,6 +24,7 @@ mod steps;
 mod suite;
 mod tidy;
 mod vectors;
+mod wild;
 
 use shell::{Failure, Outcome};
 use std::process::ExitCode;
@@ -65,8 +66,11 @@ const ENTRIES: &[Entry] = entries! {
         "figures of each crate: lines, public items, doc comments, circles of imports";
     "dependencies" dependencies::run, "dependencies [--advisories DIR]", "cargo xtask dependencies",
         "licences, bans and sources of all packages (cargo-deny), and known vulnerabilities";
-    "dist" dist::run, "dist [--static]", "cargo xtask dist --static",
-        "the command as it is passed on: stripped, with its debug information in a file of its own; or without libraries (musl)";
+    "dist" dist::run, "dist [--static]", "cargo xtask dist",
+        "what is passed on: the command, stripped, with its debug information in a file of its own, or without libraries (musl); \
+         packages for C++";
+    "wild" wild::run, "wild [PROGRAM] [--source DIR]", "cargo xtask wild glog",
+        "programs that were written for glog, unchanged, with glog and with the facade; fetches Debian's sources; minutes";
     "vectors" vectors::run, "vectors", "cargo xtask vectors",
         "the shared test vectors, run in every language and counted";
     "fuzz" lab::fuzz, "fuzz [TARGET] [--seconds N]", "cargo xtask fuzz --seconds 60",

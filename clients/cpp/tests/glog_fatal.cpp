@@ -7,9 +7,19 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+// True while the heap is as one that a thread has locked for ever.
+static volatile bool is_stuck = false;
+extern "C" void *__libc_malloc(size_t bytes);
+extern "C" void *malloc(size_t bytes) {
+    while (is_stuck) pause();
+    return __libc_malloc(bytes);
+}
+
 namespace {
 
 [[noreturn]] void own_end() { _exit(42); }
+// Its calls are a part of the caller's code.
+__attribute__((always_inline)) inline void put_into_the_caller(volatile int *at) { *at = 1; }
 struct Value {
     int value;
 };
@@ -35,6 +45,11 @@ __attribute__((noinline)) void die(const std::string &how) {
     }
     if (how == "segv") raise(SIGSEGV);
     if (how == "term") raise(SIGTERM);
+    if (how == "inline") put_into_the_caller(reinterpret_cast<volatile int *>(how.size() - 5));
+    if (how == "heap") {
+        is_stuck = true;
+        raise(SIGSEGV);
+    }
     if (how == "abort") abort();
 }
 
@@ -58,6 +73,9 @@ const End ENDS[] = {
     {"segv", "SIGSEGV (@0x", SIGSEGV},
     {"term", "SIGTERM (@0x", SIGTERM},
     {"abort", "SIGABRT (@0x", SIGABRT},
+    {"inline", "SIGSEGV (@0x1) ", SIGSEGV},
+    // The names are as the compiler has them, for no other thread can make them readable.
+    {"heap", "SIGSEGV (@0x", SIGSEGV},
 };
 
 int child(const std::string &how, const std::string &dir) {
@@ -88,6 +106,10 @@ void judge(const char *program, const End &end) {
     const std::string text = check::read(error), log = check::read(dir / "ends.INFO");
     check::that(text.find(end.error) != std::string::npos, "standard error", __FILE__, __LINE__,
                 std::string(end.how) + ":\n" + text + "\n  expected: " + end.error);
+    if (end.how == std::string("heap")) {
+        check::that(text.find("N12_GLOBAL__N_13die") != std::string::npos, "the stack has no plain names", __FILE__, __LINE__, text);
+        return;
+    }
     check::that(log.find("] last words 1\n") != std::string::npos, "the log is not complete", __FILE__, __LINE__,
                 std::string(end.how) + ":\n" + log);
     if (end.error[0] == ']') {
@@ -97,7 +119,10 @@ void judge(const char *program, const End &end) {
     } else {
         check::that(text.find("main") != std::string::npos && text.find("(anonymous namespace)::die(std::") != std::string::npos, "the stack names no function", __FILE__, __LINE__,
                     std::string(end.how) + ":\n" + text);
+        check::that(text.find("die(std::") < text.find(" (glog_fatal.cpp:"), "the stack names no lines", __FILE__, __LINE__, text);
     }
+    if (end.how == std::string("inline"))
+        check::that(text.find("PC: @") < text.find("put_into_the_caller"), "a call in the caller's code has no name", __FILE__, __LINE__, text);
 }
 
 }  // namespace

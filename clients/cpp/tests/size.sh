@@ -1,10 +1,13 @@
 #!/bin/sh
-# Code of 200 calls with up to five values each, of six types, beside that of the same calls of spdlog: the object is at most as
-# large, without optimisation and with -O2. Prints times to compile, which it does not judge. size.sh CLIENT_SOURCE_DIR
+# Size of 200 calls with up to five values each, of six types, beside that of the same calls of spdlog, and of the same streams of
+# glog. The object is at most as large as that with spdlog; its code without optimisation is at most that with glog. With -O2 it is
+# larger than glog's, for it copies values in place of a call for each. Prints times to compile, the least of RUNS (1), which it
+# does not judge. Rivals that are missing are left out. size.sh CLIENT_SOURCE_DIR
 set -eu
 source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# calls KIND HEADER: of the kind format, MACRO("x={} y={}", x, y), or stream, LOG(INFO) << "x=" << x << " y=" << y.
 calls() {
     awk -v macro="$1" -v header="$2" 'BEGIN {
         print "#include <" header ">\n#include <string>"
@@ -15,33 +18,57 @@ calls() {
             print "void f" part "(int i, double d, const std::string &s, unsigned long u, const char *c, bool b) {"
             for (call = 0; call < 10; ++call) {
                 format = "event " call " of part " part
+                stream = " << \"" format
                 values = ""
                 seed = (seed * 1103 + 12345) % 65521
                 for (left = seed % 6; left > 0; --left) {
                     seed = (seed * 1103 + 12345) % 65521
                     name = names[1 + seed % 6]
                     format = format " " name "={}"
+                    stream = stream " " name "=\" << " name " << \""
                     values = values ", " name
                 }
-                print "    " macro "(\"" format "\"" values ");"
+                if (macro == "LOG") print "    LOG(INFO)" stream "\";"
+                else print "    " macro "(\"" format "\"" values ");"
             }
             print "    (void)i, (void)d, (void)s, (void)u, (void)c, (void)b;\n}"
         }
-    }'
+    }' | sed 's/ << "";/;/'
 }
 calls LOGDRIVE_INFO logdrive/logdrive.hpp > "$work/logdrive.cpp"
 calls SPDLOG_INFO spdlog/spdlog.h > "$work/spdlog.cpp"
+calls LOG logdrive/glog.h > "$work/facade.cpp"
+calls LOG glog/logging.h > "$work/glog.cpp"
 # Text, data and what the loader fills in.
 bytes() { size "$1" | awk 'NR == 2 { print $1 + $2 + $3 }'; }
+code() { size "$1" | awk 'NR == 2 { print $1 }'; }
+# measure NAME: compiles, and prints sizes and time.
+measure() {
+    least=
+    for _ in $(seq "${RUNS:-1}"); do
+        begin=$(date +%s%N)
+        $compiler -std=c++17 $level -I"$source/include" -DLOGDRIVE_GLOG_LIBRARY -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL \
+            -c "$work/$1.cpp" -o "$work/$1.o"
+        taken=$((($(date +%s%N) - begin) / 1000000))
+        if [ -z "$least" ] || [ $taken -lt "$least" ]; then least=$taken; fi
+    done
+    echo "$compiler $level $1: $(bytes "$work/$1.o") bytes, $(code "$work/$1.o") of code, $least ms"
+}
+pair() {
+    if ! $compiler -std=c++17 -fsyntax-only -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL "$work/$2.cpp" 2> /dev/null; then
+        echo "$2: left out, install it"
+        return
+    fi
+    for level in -O0 -O2; do
+        measure "$1"
+        measure "$2"
+        if [ "$2" = glog ] && [ "$level" = -O2 ]; then continue; fi
+        of=$([ "$2" = glog ] && echo code || echo bytes)
+        [ "$($of "$work/$1.o")" -le "$($of "$work/$2.o")" ] || { echo "larger than that of $2"; exit 1; }
+    done
+}
 for compiler in g++ clang++; do
     command -v $compiler > /dev/null || { echo "$compiler: left out, install it"; continue; }
-    for level in -O0 -O2; do
-        for name in logdrive spdlog; do
-            begin=$(date +%s%N)
-            $compiler -std=c++17 $level -I"$source/include" -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL -c "$work/$name.cpp" \
-                -o "$work/$name.o"
-            echo "$compiler $level $name: $(bytes "$work/$name.o") bytes, $((($(date +%s%N) - begin) / 1000000)) ms"
-        done
-        [ "$(bytes "$work/logdrive.o")" -le "$(bytes "$work/spdlog.o")" ] || { echo "larger than spdlog's"; exit 1; }
-    done
+    pair logdrive spdlog
+    pair facade glog
 done

@@ -6,7 +6,7 @@
 use crate::control::LOGGER;
 use crate::error::{Code, fail};
 use crate::options::Options;
-use crate::{error, rescue, shared};
+use crate::{error, program_calls, rescue, shared};
 use logdrive::foreign::ForeignSite;
 use logdrive_ring::DropReason;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -543,6 +543,59 @@ pub unsafe extern "C" fn logdrive_shared(name: *const c_char, bytes: usize) -> *
 #[unsafe(no_mangle)]
 pub extern "C" fn logdrive_rescue_descriptor() -> c_int {
     guarded_or(-1, || rescue::descriptor().unwrap_or(-1))
+}
+
+/// Has `work` called by that thread for each byte 2 that is written to the descriptor; a byte 2 comes back. It is called by one
+/// thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn logdrive_rescue_work(work: Option<LogdriveRescueWork>) {
+    guarded_or((), || rescue::set_work(work));
+}
+
+/// Work for a signal handler that another thread does.
+pub type LogdriveRescueWork = extern "C" fn();
+
+/// Takes one call: its name as the compiler wrote it, or none, and its file, or none, with the line.
+pub type LogdriveTakeCall = unsafe extern "C" fn(
+    context: *mut c_void,
+    name: *const c_char,
+    name_bytes: usize,
+    file: *const c_char,
+    file_bytes: usize,
+    line: u32,
+);
+
+/// Finds the calls at an address of a program or library, innermost first; returns how many there are.
+///
+/// # Safety
+/// A text for the module; `take` may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn logdrive_calls_at(
+    module: *const c_char,
+    address: u64,
+    take: Option<LogdriveTakeCall>,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's.
+    let module = unsafe { text("the module", module) };
+    guarded_or(0, || {
+        let (Ok(module), Some(take)) = (module, take) else {
+            return 0;
+        };
+        program_calls::at(Path::new(module), address, |call| {
+            // SAFETY: the caller vouches for function and context; the texts live as long as this call.
+            unsafe {
+                take(
+                    context,
+                    call.name.as_ptr().cast(),
+                    call.name.len(),
+                    call.file.as_ptr().cast(),
+                    call.file.len(),
+                    call.line,
+                );
+            }
+        })
+    })
 }
 
 /// Holds signals of the calling thread up, but for faults: for sections that take locks or allocate. Returns what

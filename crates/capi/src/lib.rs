@@ -12,6 +12,7 @@ pub mod abi;
 mod control;
 mod error;
 mod options;
+mod program_calls;
 mod rescue;
 mod shared;
 

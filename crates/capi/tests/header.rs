@@ -77,6 +77,8 @@ fn c_type(rust: &str) -> String {
         "u32" => "uint32_t",
         "u64" => "uint64_t",
         "Option<LogdriveWriteLines>" => "logdrive_write_lines",
+        "Option<LogdriveRescueWork>" => "logdrive_rescue_work_fn",
+        "Option<LogdriveTakeCall>" => "logdrive_take_call",
         "" => "void",
         other => panic!("a type that C does not know: {other}"),
     }

@@ -60,9 +60,9 @@ enum { DEBUG_MODE = 1 };
 }  // namespace google
 
 // A statement's static, and the temporary that takes its values.
-// In a lambda, which may stand outside of functions, too.
+// In a lambda, which may stand outside of functions, too; without optimisation it would be a function for each call.
 #define LOGDRIVE_GLOG_SITE_(severity)                                                                               \
-    [] {                                                                                                            \
+    []() __attribute__((always_inline)) {                                                                           \
         static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}}; \
         return &logdrive_site_;                                                                                     \
     }()
@@ -234,7 +234,7 @@ enum { DEBUG_MODE = 1 };
 #define LOGDRIVE_GLOG_SYSLOG_COUNTED_(severity) SYSLOG_##severity(LOG_OCCURRENCES.count()).stream()
 
 #define VLOG_IS_ON(verboselevel)                                         \
-    [] {                                                                 \
+    []() __attribute__((always_inline)) {                                \
         static ::google::logdrive_glog::internal::VSite logdrive_vsite_; \
         return &logdrive_vsite_;                                         \
     }()->is_on(__FILE__, (verboselevel))

@@ -190,6 +190,18 @@ void *logdrive_shared(const char *name, size_t bytes);
  * there is none. Call it before the signal comes. */
 int logdrive_rescue_descriptor(void);
 
+/* Another thing that this thread does: for a byte 2 it calls `work`, and a byte 2 comes back. It is called by one thread at a time. */
+typedef void (*logdrive_rescue_work_fn)(void);
+void logdrive_rescue_work(logdrive_rescue_work_fn work);
+
+/* Calls at an address of a program or library, counted as its file counts it: from the debug information of the file, else from
+ * its table of symbols. `take` is called for each, the innermost first; what the compiler has put into others comes as a call of its
+ * own. Texts are empty, and the line is 0, where they are not known; names are as the compiler wrote them. Returns how many there
+ * are. Reads the file and allocates: not for signal handlers. */
+typedef void (*logdrive_take_call)(void *context, const char *name, size_t name_bytes, const char *file, size_t file_bytes,
+                                   uint32_t line);
+int logdrive_calls_at(const char *module, uint64_t address, logdrive_take_call take, void *context);
+
 /* Holds signals of the calling thread up, but for faults, while it takes locks or allocates: so no handler that logs finds
  * them taken by its own thread. May be nested; each call needs one of logdrive_release_signals() in the same thread, with
  * what it returned. */

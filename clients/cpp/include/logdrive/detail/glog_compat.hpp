@@ -7,6 +7,10 @@
 #include <logdrive/detail/glog_control.hpp>
 
 namespace google {
+
+// strerror_r() as POSIX has it, whichever the C library has: 0, or an error and an empty text.
+LOGDRIVE_GLOG_API_ int posix_strerror_r(int err, char *buf, size_t len);
+
 inline namespace logdrive_glog {
 
 typedef std::string _Check_string;
@@ -21,9 +25,6 @@ struct SiteFlag {
 // Returns true if a file's messages of this level are on. Where a pattern of --vmodule names the file, the level that it gives is
 // kept in `site_flag`, so that later calls need no lookup; else `site_default` counts.
 LOGDRIVE_GLOG_FN_ bool InitVLOG3__(SiteFlag *site_flag, int32 *site_default, const char *fname, int32 verbose_level);
-
-// strerror_r() as POSIX has it, whichever the C library has: 0, or an error and an empty text.
-LOGDRIVE_GLOG_FN_ int posix_strerror_r(int err, char *buf, size_t len);
 
 // Keeps the last `keep` bytes of a file that is longer than `limit`. Links are followed in /proc/self/fd only.
 LOGDRIVE_GLOG_FN_ void TruncateLogFile(const char *path, uint64 limit, uint64 keep);

@@ -12,6 +12,8 @@ using Writer = void (*)(const char *, size_t);
 LOGDRIVE_GLOG_FN_ void write_to_stderr(const char *text, size_t length);
 // A module whose code all others use from now on stays.
 LOGDRIVE_GLOG_FN_ void pin_module(void *code);
+LOGDRIVE_GLOG_FN_ void flush_loggers(State &state, int severity);
+LOGDRIVE_GLOG_FN_ void end_loggers(State &state);
 }  // namespace internal
 
 }  // namespace logdrive_glog
@@ -21,6 +23,8 @@ LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0);
 // Lines begin with what `prefix_callback` puts, at the call and in its thread; each statement then costs what a stream costs.
 LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback,
                                          void *prefix_callback_data = nullptr);
+// The same with what a message tells of itself.
+LOGDRIVE_GLOG_API_ void InstallPrefixFormatter(PrefixFormatterCallback callback, void *data = nullptr);
 LOGDRIVE_GLOG_API_ bool IsGoogleLoggingInitialized();
 // Brings everything to the files and ends logging. Calls behind it start it again, to standard error.
 LOGDRIVE_GLOG_API_ void ShutdownGoogleLogging();
@@ -46,19 +50,46 @@ LOGDRIVE_GLOG_API_ void GetExistingTempDirectories(std::vector<std::string> *lis
 
 LOGDRIVE_GLOG_API_ void ReprintFatalMessage();
 
-// Rotated files are removed once they are so old; the running logger keeps its own rules until it is started again.
+// Files of the program are removed once they were last written so long ago, also those of its earlier processes: now, with each
+// start, and when a file is rotated.
 LOGDRIVE_GLOG_API_ void EnableLogCleaner(unsigned int overdue_days);
+LOGDRIVE_GLOG_API_ void EnableLogCleaner(const std::chrono::minutes &overdue);
 LOGDRIVE_GLOG_API_ void DisableLogCleaner();
 
 // Prints signal and stack, brings the log to the kernel, and lets the signal take its course.
 LOGDRIVE_GLOG_API_ void InstallFailureSignalHandler();
 LOGDRIVE_GLOG_API_ void InstallFailureWriter(void (*writer)(const char *data, size_t size));
-LOGDRIVE_GLOG_API_ void InstallFailureFunction(logging_fail_func_t fail);
+// Returns the one before; null stands for abort().
+LOGDRIVE_GLOG_API_ logging_fail_func_t InstallFailureFunction(logging_fail_func_t fail);
 
 inline namespace logdrive_glog {
-namespace glog_internal_namespace_ {
+inline namespace glog_internal_namespace_ {
 LOGDRIVE_GLOG_FN_ bool IsFailureSignalHandlerInstalled();
 }  // namespace glog_internal_namespace_
+
+namespace base {
+// The place of one severity's file, for a class of the program that takes the lines of that severity and above. It overrides one
+// of the two functions.
+class Logger {
+public:
+    virtual ~Logger() {}
+    virtual void Write(bool force_flush, time_t timestamp, const char *message, size_t message_len) {
+        Write(force_flush, std::chrono::system_clock::from_time_t(timestamp), message, message_len);
+    }
+    virtual void Write(bool force_flush, const std::chrono::system_clock::time_point &timestamp, const char *message,
+                       size_t message_len) {
+        Write(force_flush, std::chrono::system_clock::to_time_t(timestamp), message, message_len);
+    }
+    virtual void Flush() = 0;
+    virtual uint32 LogSize() = 0;
+};
+
+// The logger at the place of a severity: the file itself, or one of the program.
+LOGDRIVE_GLOG_FN_ Logger *GetLogger(LogSeverity level);
+// Has `logger` take the lines of this place. ShutdownGoogleLogging() deletes it, if it is still there. While any logger is set, and
+// after GetLogger(), a statement costs what a stream costs.
+LOGDRIVE_GLOG_FN_ void SetLogger(LogSeverity level, Logger *logger);
+}  // namespace base
 
 namespace internal LOGDRIVE_HIDDEN {
 

@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 namespace google {
-inline namespace logdrive_glog {
 
-LOGDRIVE_GLOG_FN_ int posix_strerror_r(int err, char *buf, size_t len) {
+LOGDRIVE_GLOG_API_ int posix_strerror_r(int err, char *buf, size_t len) {
     if (buf == nullptr || len == 0) return -1;
     const std::string text = StrError(err);
     const size_t length = text.size() < len ? text.size() : len - 1;
@@ -21,6 +20,7 @@ LOGDRIVE_GLOG_FN_ int posix_strerror_r(int err, char *buf, size_t len) {
     return 0;
 }
 
+inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 LOGDRIVE_GLOG_FN_ void tell_of_truncation(const char *path) {
     ErrnoLogMessage(__FILE__, __LINE__, GLOG_ERROR, 0, &LogMessage::SendToLog).stream() << "Unable to truncate " << path;

@@ -4,6 +4,7 @@
 #ifndef LOGDRIVE_DETAIL_GLOG_FINISH_HPP
 #define LOGDRIVE_DETAIL_GLOG_FINISH_HPP
 
+#include <logdrive/detail/glog_stack.hpp>
 #include <logdrive/detail/site.hpp>
 #include <errno.h>
 #include <link.h>
@@ -154,6 +155,15 @@ LOGDRIVE_GLOG_FN_ void Stream::end_thread(void *all) noexcept {
 
 LOGDRIVE_GLOG_FN_ Stream::Stream() noexcept : std::ostream(nullptr), buffer_(*this) { rdbuf(&buffer_); }
 LOGDRIVE_GLOG_FN_ Stream::~Stream() {}
+
+LOGDRIVE_GLOG_FN_ Stream &Stream::discarding() noexcept {
+    static thread_local Stream none;
+    none.free_far_texts();
+    none.make_pristine();
+    none.shape_ = EMPTY;
+    none.used_ = none.constants_ = 0;
+    return none;
+}
 
 LOGDRIVE_GLOG_FN_ StreamBuffer::int_type StreamBuffer::overflow(int_type one) {
     const char text = traits_type::to_char_type(one);
@@ -336,7 +346,7 @@ LOGDRIVE_GLOG_FN_ void Stream::finish_slowly() {
     if (!thinks() || think(shared)) {
         shared.note_logged(site_->severity);
         shared.count(site_->severity);
-        const bool is_rendered = shared.has_prefix() || (bits_ & RENDERED) != 0;
+        const bool is_rendered = shared.has_prefix() || shared.uses_loggers() || (bits_ & RENDERED) != 0;
         Variant *const variant = is_rendered ? nullptr : find_variant();
         bool fits = variant != nullptr;
         const logdrive_site *known = fits ? registered(*variant, fits) : nullptr;
@@ -347,14 +357,21 @@ LOGDRIVE_GLOG_FN_ void Stream::finish_slowly() {
             if (is_on) write_values(known);
             if (is_on || !logdrive_is_running()) echo_values(shared);
         }
+        // As with glog, sinks have it behind standard error.
+        if (shared.has_sinks()) send_values(shared);
     }
-    if ((bits_ & FAR_TEXT) != 0)
-        each([](uint64_t item, const uint8_t *at, const char *) {
-            if (item == item_text && Text(at).is_far) free(const_cast<char *>(Text(at).bytes));
-        });
+    free_far_texts();
     if (!is_pristine()) make_pristine();
     errno = kept;
     make_idle_again();
+}
+
+LOGDRIVE_GLOG_FN_ void Stream::free_far_texts() noexcept {
+    if ((bits_ & FAR_TEXT) == 0) return;
+    shape_ &= ~CLOSED;
+    each([](uint64_t item, const uint8_t *at, const char *) {
+        if (item == item_text && Text(at).is_far) free(const_cast<char *>(Text(at).bytes));
+    });
 }
 
 // Text behind the values is one more value, in front of the end of the message.
@@ -364,15 +381,19 @@ LOGDRIVE_GLOG_FN_ void Stream::end_text() noexcept {
     trim();
 }
 
-// Returns true if the call goes on: checks minloglevel, starts the logger, calls sinks.
+// Returns true if the call goes on: checks minloglevel, starts the logger.
 LOGDRIVE_GLOG_FN_ bool Stream::think(State &shared) {
     if (site_->severity < shared.least_severity()) return false;
     start_if_needed(shared);
-    if (!shared.has_sinks()) return true;
+    // A message with a stack is text as a whole.
+    if (shared.wants_stack(site_->file, site_->line)) bits_ |= RENDERED | TRACED;
+    return true;
+}
+
+LOGDRIVE_GLOG_FN_ void Stream::send_values(const State &shared) noexcept {
     ::logdrive::Out text;
     show(text);
     shared.sender(site_->file, site_->line, site_->severity, text.data(), text.size());
-    return true;
 }
 
 LOGDRIVE_GLOG_FN_ void Stream::write_rendered() noexcept {
@@ -432,6 +453,7 @@ LOGDRIVE_GLOG_FN_ const logdrive_site *Stream::registered(Variant &variant, bool
 
 // The message as a stream would have it.
 LOGDRIVE_GLOG_FN_ void Stream::show(::logdrive::Out &out) noexcept {
+    if ((bits_ & TRACED) != 0) put_stack(out);
     each([&](uint64_t item, const uint8_t *at, const char *text) {
         uint32_t half;
         uint64_t word;
@@ -453,6 +475,9 @@ LOGDRIVE_GLOG_FN_ void Stream::show(::logdrive::Out &out) noexcept {
 }
 
 }  // namespace internal
+
+LOGDRIVE_GLOG_FN_ NullStream::operator internal::Stream &() const noexcept { return internal::Stream::discarding(); }
+
 }  // namespace logdrive_glog
 }  // namespace google
 

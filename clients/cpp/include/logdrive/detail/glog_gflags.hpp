@@ -32,6 +32,12 @@
 #define LOGDRIVE_GLOG_OWN_log_utc_time ~, 1
 #define LOGDRIVE_GLOG_OWN_stop_logging_if_full_disk ~, 1
 #define LOGDRIVE_GLOG_OWN_symbolize_stacktrace ~, 1
+#define LOGDRIVE_GLOG_OWN_log_file_header ~, 1
+#define LOGDRIVE_GLOG_OWN_drop_log_memory ~, 1
+#define LOGDRIVE_GLOG_OWN_logcleansecs ~, 1
+#define LOGDRIVE_GLOG_OWN_logemaillevel ~, 1
+#define LOGDRIVE_GLOG_OWN_logmailer ~, 1
+#define LOGDRIVE_GLOG_OWN_alsologtoemail ~, 1
 #define LOGDRIVE_GLOG_OWN_log_dir ~, 1
 #define LOGDRIVE_GLOG_OWN_log_link ~, 1
 #define LOGDRIVE_GLOG_OWN_vmodule ~, 1
@@ -83,11 +89,17 @@ template <class Use> inline void each_option(const Use &use) {
     use(&FLAGS_timestamp_in_logfile_name, "timestamp_in_logfile_name", "Names of log files end with time and process");
     use(&FLAGS_log_utc_time, "log_utc_time", "Times are of UTC");
     use(&FLAGS_stop_logging_if_full_disk, "stop_logging_if_full_disk", "Read and without a meaning");
-    use(&FLAGS_symbolize_stacktrace, "symbolize_stacktrace", "Read and without a meaning");
+    use(&FLAGS_symbolize_stacktrace, "symbolize_stacktrace", "Stacks have names");
+    use(&FLAGS_log_file_header, "log_file_header", "A log file begins with a header");
+    use(&FLAGS_drop_log_memory, "drop_log_memory", "Read and without a meaning");
+    use(&FLAGS_logcleansecs, "logcleansecs", "Read and without a meaning");
+    use(&FLAGS_logemaillevel, "logemaillevel", "Read and without a meaning");
+    use(static_cast<std::string *>(&FLAGS_logmailer), "logmailer", "Read and without a meaning");
+    use(static_cast<std::string *>(&FLAGS_alsologtoemail), "alsologtoemail", "Read and without a meaning");
     use(static_cast<std::string *>(&FLAGS_log_dir), "log_dir", "Directory of log files");
     use(static_cast<std::string *>(&FLAGS_log_link), "log_link", "Directory of the links to them");
     use(static_cast<std::string *>(&FLAGS_vmodule), "vmodule", "Verbose levels of files: name=level,pattern*=level");
-    use(static_cast<std::string *>(&FLAGS_log_backtrace_at), "log_backtrace_at", "Read and without a meaning");
+    use(static_cast<std::string *>(&FLAGS_log_backtrace_at), "log_backtrace_at", "Messages of this place, FILE:LINE, come with the stack of their call");
     use(static_cast<std::string *>(&FLAGS_logdrive_full), "logdrive_full", "When a thread has logged faster than it is written: wait, drop or block");
     use(static_cast<std::string *>(&FLAGS_logdrive_run_dir), "logdrive_run_dir", "Where Logdrive keeps what is not written yet");
     use(static_cast<std::string *>(&FLAGS_logdrive_ring_bytes), "logdrive_ring_bytes", "Bytes that each thread has for what is not written yet");

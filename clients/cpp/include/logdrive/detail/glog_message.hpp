@@ -34,6 +34,10 @@ struct LogMessageTime {
     const int &dayInYear() const { return time_struct_.tm_yday; }
     const int &dst() const { return time_struct_.tm_isdst; }
     const long int &gmtoff() const { return gmtoffset_; }
+    std::chrono::seconds gmtoffset() const { return std::chrono::seconds(gmtoffset_); }
+    std::chrono::system_clock::time_point when() const {
+        return std::chrono::system_clock::from_time_t(timestamp_) + std::chrono::microseconds(usecs_);
+    }
     const std::tm &tm() const { return time_struct_; }
 
 private:
@@ -76,6 +80,8 @@ struct LogMessageInfo {
 
 namespace internal LOGDRIVE_HIDDEN {
 
+class Stream;
+
 inline const char *base_name(const char *file) {
     const char *slash = strrchr(file, '/');
     return slash == nullptr ? file : slash + 1;
@@ -96,6 +102,8 @@ LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, c
 LOGDRIVE_GLOG_FN_ void send_to_sinks(const char *file, int line, int severity, const LogMessageTime &time, const char *text,
                                      size_t length);
 LOGDRIVE_GLOG_FN_ void put_prefix(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity);
+// A whole line goes to the loggers of the program that have places of files.
+LOGDRIVE_GLOG_FN_ void send_to_loggers(State &shared, int severity, const char *line, size_t length);
 LOGDRIVE_GLOG_FN_ void send_now(const char *file, int line, int severity, const char *text, size_t length);
 
 // The stream that LOG_EVERY_N's counter is found by: a place of its own in every stream, without type information.
@@ -144,13 +152,20 @@ public:
     LogMessage(const char *file, int line, LogSeverity severity, std::vector<std::string> *outvec);
     LogMessage(const char *file, int line, LogSeverity severity, std::string *message);
     LogMessage(const char *file, int line, const CheckOpString &result);
-    ~LogMessage();
+    // A failure function may throw.
+    ~LogMessage() noexcept(false);
     LogMessage(const LogMessage &) = delete;
     void operator=(const LogMessage &) = delete;
 
     std::ostream &stream() { return stream_; }
     int preserved_errno() const { return errno_; }
     const LogMessageTime &getLogMessageTime() const { return time_; }
+    LogSeverity severity() const noexcept { return severity_; }
+    int line() const noexcept { return line_; }
+    pid_t thread_id() const noexcept;
+    const char *fullname() const noexcept { return file_; }
+    const char *basename() const noexcept { return internal::base_name(file_); }
+    const LogMessageTime &time() const noexcept { return time_; }
     // INFO is not counted by its statements: it is what the logs of the process have beyond the others.
     static int64 num_messages(int severity);
 
@@ -160,6 +175,7 @@ public:
     [[noreturn]] static void Fail();
 
 private:
+    friend void internal::put_prefix(const internal::State &, ::logdrive::Out &, const char *, int, int);
     const char *text() const { return stream_.str(); }
     // A line break at the end is not the message's.
     size_t length() const;
@@ -188,15 +204,17 @@ class LogMessageFatal : public LogMessage {
 public:
     LogMessageFatal(const char *file, int line);
     LogMessageFatal(const char *file, int line, const CheckOpString &result);
-    [[noreturn]] ~LogMessageFatal();
+    [[noreturn]] ~LogMessageFatal() noexcept(false);
 };
 
-LOGDRIVE_GLOG_FN_ std::string StrError(int err);
+}  // namespace logdrive_glog
+LOGDRIVE_GLOG_API_ std::string StrError(int err);
+inline namespace logdrive_glog {
 
 class ErrnoLogMessage : public LogMessage {
 public:
     using LogMessage::LogMessage;
-    ~ErrnoLogMessage();
+    ~ErrnoLogMessage() noexcept(false);
 };
 
 class LogMessageVoidify {
@@ -211,6 +229,8 @@ public:
     NullStream() : std::ostream(nullptr) {}
     NullStream(const char *, int, const CheckOpString &) : NullStream() {}
     NullStream &stream() { return *this; }
+    // For `(condition ? LOG(INFO) : LOG(ERROR)) << ...` where one of them is left out.
+    operator internal::Stream &() const noexcept;
 };
 template <class T> inline NullStream &operator<<(NullStream &out, const T &) { return out; }
 

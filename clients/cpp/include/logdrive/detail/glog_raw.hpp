@@ -29,13 +29,20 @@ __attribute__((format(printf, 4, 5))) inline void RawLog__(LogSeverity severity,
                                LogSeverityNames[severity][0], 1900 + date.tm_year, 1 + date.tm_mon, date.tm_mday,
                                date.tm_hour, date.tm_min, date.tm_sec, now.tv_nsec / 1000, syscall(SYS_gettid),
                                internal::base_name(file), line);
-    const size_t used = front < 0 ? 0 : size_t(front) < sizeof text - 2 ? size_t(front) : sizeof text - 2;
+    // Room for a message stays, whatever the file's name.
+    const size_t room = sizeof text - 64;
+    const size_t used = front < 0 ? 0 : size_t(front) < room ? size_t(front) : room;
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(text + used, sizeof text - 1 - used, format, arguments);
     va_end(arguments);
     size_t end = used + size_t(length < 0 ? 0 : length);
-    if (end > sizeof text - 2) end = sizeof text - 2;
+    if (length < 0 || end > sizeof text - 2) {
+        // In glog's words.
+        static const char too_long[] = "RAW_LOG ERROR: The Message was too long!";
+        end = used + sizeof too_long - 1;
+        memcpy(text + used, too_long, sizeof too_long - 1);
+    }
     text[end++] = '\n';
     internal::write_to_stderr(text, end);
     if (severity == GLOG_FATAL) {

@@ -47,19 +47,16 @@ LOGDRIVE_GLOG_FN_ std::string LogSink::ToString(LogSeverity severity, const char
 inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 
+LOGDRIVE_GLOG_FN_ bool State::wants_stack(const char *file, int line) const {
+    if (LOGDRIVE_LIKELY(log_backtrace_at.empty())) return false;
+    const std::string_view place = log_backtrace_at;
+    const size_t colon = place.rfind(':');
+    return colon != std::string_view::npos && place.substr(0, colon) == base_name(file) &&
+           atoi(log_backtrace_at.c_str() + colon + 1) == line;
+}
+
 inline constexpr uint8_t MESSAGE_KINDS[] = {::logdrive::detail::DISPLAY};
 inline constexpr const char *MESSAGE_UNITS[] = {""};
-
-// The front of a line that the program makes itself.
-LOGDRIVE_GLOG_FN_ void put_prefix(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity) {
-    ::logdrive::OutBuffer<std::streambuf> buffer(out);
-    std::ostream stream(&buffer);
-    const LogMessageTime time;
-    const int thread_id = int(syscall(SYS_gettid));
-    const LogMessageInfo info(LogSeverityNames[severity], base_name(file), line, thread_id, time);
-    shared.prefix(stream, info, shared.prefix_data);
-    stream << ' ';
-}
 
 // The front of a line as glog has it.
 LOGDRIVE_GLOG_FN_ void put_front(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity) {
@@ -70,6 +67,26 @@ LOGDRIVE_GLOG_FN_ void put_front(const State &shared, ::logdrive::Out &out, cons
               time.usec(), syscall(SYS_gettid));
     out.append(base_name(file));
     out.print(":%d] ", line);
+}
+
+// The front of a line in a message: the program makes it itself, or loggers of the program want it.
+LOGDRIVE_GLOG_FN_ void put_prefix(const State &shared, ::logdrive::Out &out, const char *file, int line, int severity) {
+    if (!shared.has_callback()) return put_front(shared, out, file, line, severity);
+    ::logdrive::OutBuffer<std::streambuf> buffer(out);
+    std::ostream stream(&buffer);
+    stream.fill('0');
+    if (shared.formatter != nullptr) {
+        LogMessage about(file, line, severity);
+        // It only tells of itself.
+        about.done_ = true;
+        shared.formatter(stream, about, shared.prefix_data);
+    } else {
+        const LogMessageTime time;
+        const int thread_id = int(syscall(SYS_gettid));
+        const LogMessageInfo info(LogSeverityNames[severity], base_name(file), line, thread_id, time);
+        shared.prefix(stream, info, shared.prefix_data);
+    }
+    stream << ' ';
 }
 
 LOGDRIVE_GLOG_FN_ bool is_colour_terminal(int descriptor) {
@@ -114,7 +131,7 @@ LOGDRIVE_GLOG_FN_ void echo(const State &shared, const char *file, int line, int
 
 LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, const char *text, size_t length) {
     ::logdrive::Out whole;
-    const State &shared = state();
+    State &shared = state();
     const bool has_front = shared.has_prefix() && line != NO_PREFIX;
     if (LOGDRIVE_UNLIKELY(has_front)) {
         shared.prefixer(shared, whole, file, line, severity);
@@ -122,6 +139,7 @@ LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, c
         text = whole.data();
         length = whole.size();
     }
+    if (shared.uses_loggers() && !shared.is_console()) send_to_loggers(shared, severity, text, length);
     const ::logdrive::detail::Meta meta = {
         file, "", "", "", nullptr, MESSAGE_KINDS, MESSAGE_UNITS, uint32_t(line), 1, RECORD_LEVELS[severity]};
     ::logdrive::detail::SiteWord site;
@@ -133,6 +151,15 @@ LOGDRIVE_GLOG_FN_ void write_message(const char *file, int line, int severity, c
     using Text = ::logdrive::detail::Blob<::logdrive::detail::DISPLAY>;
     if (is_on) ::logdrive::detail::write_slowly<Text>(known, length + 4, Text{text, ::logdrive::detail::blob_length(length)});
     if (is_on || !logdrive_is_running()) echo(shared, file, line, severity, text, length, has_front);
+}
+
+LOGDRIVE_GLOG_FN_ void send_to_loggers(State &shared, int severity, const char *text, size_t length) {
+    std::string line(text, length);
+    line += '\n';
+    SinkLock lock(shared.sinks_mutex);
+    for (int place = severity; place >= 0; --place)
+        if (shared.loggers[place] != nullptr)
+            shared.loggers[place]->Write(severity > shared.logbuflevel.value, std::chrono::system_clock::now(), line.data(), line.size());
 }
 
 LOGDRIVE_GLOG_FN_ void send_to_sinks(const char *file, int line, int severity, const LogMessageTime &time, const char *text,
@@ -173,7 +200,9 @@ LOGDRIVE_GLOG_FN_ LogMessage::LogMessage(const char *file, int line, LogSeverity
     : LogMessage(file, line, severity, 0, &LogMessage::SendToLog) {}
 LOGDRIVE_GLOG_FN_ LogMessage::LogMessage(const char *file, int line, LogSeverity severity, int64 counter, SendMethod send)
     : file_(file), line_(line), severity_(severity < 0 ? 0 : severity > 3 ? 2 : severity), send_(send),
-      errno_(errno), stream_(counter) {}
+      errno_(errno), stream_(counter) {
+    if (internal::state().wants_stack(file, line)) internal::put_stack(stream_.out());
+}
 LOGDRIVE_GLOG_FN_ LogMessage::LogMessage(const char *file, int line, LogSeverity severity, LogSink *sink, bool also_send_to_log)
     : LogMessage(file, line, severity, 0,
                  also_send_to_log ? &LogMessage::SendToSinkAndLog : &LogMessage::SendToSink) {
@@ -190,7 +219,8 @@ LOGDRIVE_GLOG_FN_ LogMessage::LogMessage(const char *file, int line, LogSeverity
 LOGDRIVE_GLOG_FN_ LogMessage::LogMessage(const char *file, int line, const CheckOpString &result) : LogMessage(file, line, GLOG_FATAL) {
     stream() << "Check failed: " << *result.str_ << " ";
 }
-LOGDRIVE_GLOG_FN_ LogMessage::~LogMessage() { Flush(); }
+LOGDRIVE_GLOG_FN_ LogMessage::~LogMessage() noexcept(false) { Flush(); }
+LOGDRIVE_GLOG_FN_ pid_t LogMessage::thread_id() const noexcept { return pid_t(syscall(SYS_gettid)); }
 LOGDRIVE_GLOG_FN_ int64 LogMessage::num_messages(int severity) {
     const internal::State &state = internal::state();
     if (severity != GLOG_INFO) return state.counted(severity);
@@ -216,8 +246,9 @@ LOGDRIVE_GLOG_FN_ void LogMessage::SendToLog() {
     internal::State &state = internal::state();
     internal::start_if_needed(state);
     state.note_logged(severity_);
-    if (state.has_sinks()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
     internal::write_message(file_, line_, severity_, text(), length());
+    // As with glog, sinks have it behind standard error.
+    if (state.has_sinks()) internal::send_to_sinks(file_, line_, severity_, time_, text(), length());
 }
 LOGDRIVE_GLOG_FN_ void LogMessage::SendToSyslogAndLog() {
     static const int priorities[] = {internal::SYSLOG_INFO_, internal::SYSLOG_WARNING_, internal::SYSLOG_ERR_,
@@ -273,16 +304,18 @@ LOGDRIVE_GLOG_FN_ void LogMessage::end() {
 LOGDRIVE_GLOG_FN_ LogMessageFatal::LogMessageFatal(const char *file, int line) : LogMessage(file, line, GLOG_FATAL) {}
 LOGDRIVE_GLOG_FN_ LogMessageFatal::LogMessageFatal(const char *file, int line, const CheckOpString &result)
     : LogMessage(file, line, result) {}
-LOGDRIVE_GLOG_FN_ LogMessageFatal::~LogMessageFatal() {
+LOGDRIVE_GLOG_FN_ LogMessageFatal::~LogMessageFatal() noexcept(false) {
     Flush();
     Fail();
 }
 
-LOGDRIVE_GLOG_FN_ std::string StrError(int err) {
+}  // namespace logdrive_glog
+LOGDRIVE_GLOG_API_ std::string StrError(int err) {
     char text[128];
     return std::string(strerror_r(err, text, sizeof text));
 }
-LOGDRIVE_GLOG_FN_ ErrnoLogMessage::~ErrnoLogMessage() {
+inline namespace logdrive_glog {
+LOGDRIVE_GLOG_FN_ ErrnoLogMessage::~ErrnoLogMessage() noexcept(false) {
     stream() << ": " << StrError(preserved_errno()) << " [" << preserved_errno() << "]";
 }
 LOGDRIVE_GLOG_FN_ void LogAtLevel(int severity, const std::string &message) {

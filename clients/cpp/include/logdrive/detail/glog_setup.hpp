@@ -4,6 +4,7 @@
 #define LOGDRIVE_DETAIL_GLOG_SETUP_HPP
 
 #include <logdrive/detail/glog_stack.hpp>
+#include <logdrive/detail/glog_start.hpp>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -38,6 +39,11 @@ LOGDRIVE_GLOG_FN_ void after_fork() {
 // The child's thread has another number, so that it cannot give back what its parent has locked.
 LOGDRIVE_GLOG_FN_ void after_fork_in_child() { state().make_locks(); }
 
+LOGDRIVE_GLOG_FN_ void pin_prefixer(State &shared) {
+    if (shared.prefixer == nullptr) pin_module(reinterpret_cast<void *>(&put_prefix));
+    shared.prefixer = &put_prefix;
+}
+
 LOGDRIVE_GLOG_FN_ void watch_forks(State &shared) {
     if (shared.watches_forks) return;
     shared.watches_forks = true;
@@ -66,11 +72,18 @@ LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0) {
 LOGDRIVE_GLOG_API_ void InitGoogleLogging(const char *argv0, CustomPrefixCallback prefix_callback, void *prefix_callback_data) {
     internal::State &state = internal::state();
     state.prefix_data = prefix_callback_data;
-    if (state.prefixer == nullptr) internal::pin_module(reinterpret_cast<void *>(&internal::put_prefix));
-    state.prefixer = &internal::put_prefix;
+    internal::pin_prefixer(state);
     // Set before the first use.
     __atomic_store_n(&state.prefix, prefix_callback, __ATOMIC_RELEASE);
     InitGoogleLogging(argv0);
+}
+
+LOGDRIVE_GLOG_API_ void InstallPrefixFormatter(PrefixFormatterCallback callback, void *data) {
+    internal::State &state = internal::state();
+    state.prefix_data = data;
+    internal::pin_prefixer(state);
+    __atomic_store_n(&state.formatter, callback, __ATOMIC_RELEASE);
+    internal::changed(state);
 }
 
 LOGDRIVE_GLOG_API_ bool IsGoogleLoggingInitialized() { return internal::state().initialised; }
@@ -85,10 +98,15 @@ LOGDRIVE_GLOG_API_ void ShutdownGoogleLogging() {
         logdrive_stop();
     }
     state.running = state.waiting = false;
+    internal::end_loggers(state);
     internal::changed(state);
 }
 
-LOGDRIVE_GLOG_API_ void FlushLogFiles(LogSeverity) { logdrive_flush(); }
+LOGDRIVE_GLOG_API_ void FlushLogFiles(LogSeverity severity) {
+    internal::State &state = internal::state();
+    if (state.uses_loggers()) internal::flush_loggers(state, severity);
+    logdrive_flush();
+}
 LOGDRIVE_GLOG_API_ void FlushLogFilesUnsafe(LogSeverity) { internal::rescue_log(internal::state().rescue); }
 
 LOGDRIVE_GLOG_API_ void SetLogDestination(LogSeverity severity, const char *base_filename) {
@@ -116,7 +134,8 @@ LOGDRIVE_GLOG_API_ void SetLogFilenameExtension(const char *filename_extension) 
 }
 LOGDRIVE_GLOG_API_ void SetStderrLogging(LogSeverity min_severity) { FLAGS_stderrthreshold = min_severity; }
 LOGDRIVE_GLOG_API_ void LogToStderr() {
-    FLAGS_logtostderr = true;
+    SetStderrLogging(0);
+    for (int severity = 0; severity < NUM_SEVERITIES; ++severity) SetLogDestination(severity, "");
 }
 
 LOGDRIVE_GLOG_API_ void AddLogSink(LogSink *destination) {
@@ -157,11 +176,23 @@ LOGDRIVE_GLOG_API_ void ReprintFatalMessage() {
     internal::write_to_stderr("\n", 1);
 }
 
-LOGDRIVE_GLOG_API_ void EnableLogCleaner(unsigned int overdue_days) {
-    internal::state().keep_days = overdue_days;
-    internal::changed(internal::state());
+inline namespace logdrive_glog {
+namespace internal LOGDRIVE_HIDDEN {
+LOGDRIVE_GLOG_FN_ void set_cleaner(int64 keep_seconds) {
+    State &shared = state();
+    Lock lock(shared.mutex);
+    shared.keep_seconds = keep_seconds;
+    changed(shared);
+    if (shared.running && !shared.waiting) clean_old_files(shared);
 }
-LOGDRIVE_GLOG_API_ void DisableLogCleaner() { EnableLogCleaner(0); }
+}  // namespace internal
+}  // namespace logdrive_glog
+
+LOGDRIVE_GLOG_API_ void EnableLogCleaner(unsigned int overdue_days) { internal::set_cleaner(int64(overdue_days) * 24 * 60 * 60); }
+LOGDRIVE_GLOG_API_ void EnableLogCleaner(const std::chrono::minutes &overdue) {
+    internal::set_cleaner(overdue.count() < 0 ? 0 : int64(overdue.count()) * 60);
+}
+LOGDRIVE_GLOG_API_ void DisableLogCleaner() { internal::set_cleaner(-1); }
 
 }  // namespace google
 

@@ -92,47 +92,138 @@ LOGDRIVE_GLOG_FN_ bool is_fixed(const void *module) noexcept {
     return static_cast<const ElfW(Ehdr) *>(module)->e_type == ET_EXEC;
 }
 
-// Puts a readable name.
-LOGDRIVE_GLOG_FN_ size_t put_readable(char *to, size_t room, const char *name) noexcept {
-    int status = 0;
-    char *const readable = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-    const char *const shown = status == 0 && readable != nullptr ? readable : name;
-    const size_t length = strlen(shown) < room ? strlen(shown) : room;
-    memcpy(to, shown, length);
-    free(readable);
-    return length;
-}
+// Lines of a stack, in memory that is there: a signal handler may not allocate.
+struct StackText {
+    char *bytes;
+    size_t room;
+    size_t length = 0;
 
-// `    @     0x55d0c0c8a1b2  main`
-LOGDRIVE_GLOG_FN_ void print_frame(const char *front, void *address, Writer writer) {
+    StackText(char *memory, size_t size) noexcept : bytes(memory), room(size) {}
+    void append(const char *text, size_t size) noexcept {
+        const size_t taken = size < room - length ? size : room - length;
+        memcpy(bytes + length, text, taken);
+        length += taken;
+    }
+    void append(const char *text) noexcept { append(text, strlen(text)); }
+    // `    @     0x55d0c0c8a1b2  `
+    void begin(const char *front, void *address) noexcept {
+        char line[96];
+        const int size = snprintf(line, sizeof line, "%s@ %18p  ", front, address);
+        append(line, size > 0 ? size_t(size) : 0);
+    }
+};
+
+// The file of an address, and the address as the file counts it.
+struct Place {
     Dl_info found;
-    char line[1024];
-    const int length = snprintf(line, sizeof line, "%s@ %18p  ", front, address);
-    size_t used = length > 0 ? size_t(length) : 0;
-    // The address that a call returns to may be the first of the next function.
-    char *const within = static_cast<char *>(address) - 1;
-    const bool is_found = state().symbolize_stacktrace.value && dladdr(within, &found) != 0;
-    if (is_found && found.dli_sname != nullptr) {
-        used += put_readable(line + used, sizeof line - 1 - used, found.dli_sname);
-    } else if (is_found) {
+    const char *path = nullptr;
+    uintptr_t address = 0;
+
+    explicit Place(void *within) noexcept {
+        if (dladdr(within, &found) == 0) return;
         // The program itself may lie elsewhere by now.
         const bool is_program = getauxval(AT_PHDR) - reinterpret_cast<uintptr_t>(found.dli_fbase) < 4096;
-        const SymbolFile file(is_program ? "/proc/self/exe" : found.dli_fname);
+        path = is_program ? "/proc/self/exe" : found.dli_fname;
         // A program at a fixed place counts from 0.
-        const uintptr_t base = is_fixed(found.dli_fbase) ? 0 : reinterpret_cast<uintptr_t>(found.dli_fbase);
-        const char *const name = file.name_of(reinterpret_cast<uintptr_t>(within) - base);
-        used += put_readable(line + used, sizeof line - 1 - used, name != nullptr ? name : "(unknown)");
-    } else {
-        used += put_readable(line + used, sizeof line - 1 - used, "(unknown)");
+        address = reinterpret_cast<uintptr_t>(within) - (is_fixed(found.dli_fbase) ? 0 : reinterpret_cast<uintptr_t>(found.dli_fbase));
     }
-    line[used++] = '\n';
-    writer(line, used);
+};
+
+// The address that a call returns to may be the first of the next function.
+LOGDRIVE_GLOG_FN_ void *within(void *address, bool is_exact) noexcept {
+    return is_exact ? address : static_cast<char *>(address) - 1;
 }
 
-__attribute__((noinline)) LOGDRIVE_GLOG_FN_ void print_stack(int skip, Writer writer) {
-    void *frames[32];
-    const int depth = backtrace(frames, 32);
-    for (int i = skip; i < depth; ++i) print_frame("    ", frames[i], writer);
+// One address with a name as the compiler wrote it, without the heap.
+LOGDRIVE_GLOG_FN_ void put_plain_call(StackText &out, const char *front, void *address, bool is_exact) noexcept {
+    out.begin(front, address);
+    const Place place(within(address, is_exact));
+    if (place.path != nullptr && place.found.dli_sname != nullptr) {
+        out.append(place.found.dli_sname);
+    } else {
+        const SymbolFile file(place.path != nullptr ? place.path : "");
+        const char *const name = file.name_of(place.address);
+        out.append(name != nullptr ? name : "(unknown)");
+    }
+    out.append("\n");
+}
+
+// The calls at one address, from the library.
+struct CallsAt {
+    StackText &out;
+    const char *front;
+    void *address;
+    const char *exported;
+};
+LOGDRIVE_GLOG_FN_ void put_call(void *of, const char *name, size_t name_bytes, const char *file, size_t file_bytes, uint32_t line) {
+    CallsAt &calls = *static_cast<CallsAt *>(of);
+    const std::string known = name_bytes > 0 ? std::string(name, name_bytes) : calls.exported != nullptr ? calls.exported : "(unknown)";
+    int status = 0;
+    char *const readable = abi::__cxa_demangle(known.c_str(), nullptr, nullptr, &status);
+    calls.out.begin(calls.front, calls.address);
+    calls.out.append(status == 0 && readable != nullptr ? readable : known.c_str());
+    free(readable);
+    if (file_bytes > 0) {
+        const std::string path(file, file_bytes);
+        char number[24];
+        snprintf(number, sizeof number, ":%u)", line);
+        calls.out.append((" (" + path.substr(path.rfind('/') + 1) + number).c_str());
+    }
+    calls.out.append("\n");
+}
+
+// `    @     0x55d0c0c8a1b2  main (main.cc:12)`, and a line for each function that the compiler has put in there.
+LOGDRIVE_GLOG_FN_ void put_calls(StackText &out, const char *front, void *address, bool is_exact) {
+    const Place place(within(address, is_exact));
+    const char *const exported = place.path != nullptr ? place.found.dli_sname : nullptr;
+    CallsAt calls = {out, front, address, exported};
+    if (!state().symbolize_stacktrace.value || place.path == nullptr ||
+        logdrive_calls_at(place.path, place.address, &put_call, &calls) == 0)
+        put_call(&calls, nullptr, 0, nullptr, 0, 0);
+}
+
+constexpr int FRAMES_MAX = 32;
+
+// Not in a signal handler.
+template <class Write> __attribute__((noinline)) void each_call(int skip, const Write &write) {
+    void *frames[FRAMES_MAX];
+    const int depth = backtrace(frames, FRAMES_MAX);
+    for (int i = skip; i < depth; ++i) {
+        char memory[2048];
+        StackText out(memory, sizeof memory);
+        put_calls(out, "    ", frames[i], false);
+        write(out.bytes, out.length);
+    }
+}
+__attribute__((noinline)) LOGDRIVE_GLOG_FN_ void print_stack(int skip, Writer writer) { each_call(skip + 1, writer); }
+
+// The stack that a signal handler wants to have named, and its lines. Another thread names it, for the handler may have
+// interrupted malloc() or hold any lock.
+struct SignalStack {
+    void *pc;
+    void *frames[FRAMES_MAX];
+    int depth, skip;
+    bool is_done;
+    char memory[3][24 * 1024];
+    // Text of the PC and of the stack, and what the handler makes by itself.
+    StackText of_pc{memory[0], sizeof memory[0]}, of_stack{memory[1], sizeof memory[1]}, plain{memory[2], sizeof memory[2]};
+};
+LOGDRIVE_GLOG_FN_ SignalStack &signal_stack() noexcept {
+    static SignalStack stack;
+    return stack;
+}
+LOGDRIVE_GLOG_FN_ void name_signal_stack() {
+    SignalStack &stack = signal_stack();
+    put_calls(stack.of_pc, "PC: ", stack.pc, true);
+    for (int i = stack.skip; i < stack.depth; ++i) put_calls(stack.of_stack, "    ", stack.frames[i], stack.frames[i] == stack.pc);
+    __atomic_store_n(&stack.is_done, true, __ATOMIC_RELEASE);
+}
+
+// As glog has it in front of a message.
+LOGDRIVE_GLOG_FN_ void put_stack(::logdrive::Out &out) {
+    out.append(" (stacktrace:\n");
+    each_call(1, [&](const char *text, size_t length) { out.append(text, length); });
+    out.append(") ");
 }
 
 struct FatalSignal {
@@ -145,12 +236,21 @@ inline constexpr FatalSignal FATAL_SIGNALS[] = {{SIGSEGV, "SIGSEGV"}, {SIGILL, "
 // Timeout of a signal handler that waits for the log, in milliseconds.
 constexpr int RESCUE_MS = 2000;
 
-// Has the log flushed by another thread: this one may hold any lock.
-LOGDRIVE_GLOG_FN_ void rescue_log(int descriptor) {
-    const char one = 1;
+// Bytes that the library's thread is asked with, and that it answers with; to FLUSH it answers 0, too.
+constexpr char FLUSH = 1, NAME_STACK = 2;
+
+// Has something done by another thread: this one may hold any lock. Returns true if it was done in time.
+LOGDRIVE_GLOG_FN_ bool rescue(int descriptor, char request) {
+    if (descriptor < 0 || ::write(descriptor, &request, 1) != 1) return false;
     struct pollfd wait = {descriptor, POLLIN, 0};
-    if (descriptor >= 0 && ::write(descriptor, &one, 1) == 1) poll(&wait, 1, RESCUE_MS);
+    char answer;
+    do {
+        // An answer to an earlier request that took too long comes first.
+        if (poll(&wait, 1, RESCUE_MS) <= 0 || read(descriptor, &answer, 1) != 1) return false;
+    } while ((answer == NAME_STACK) != (request == NAME_STACK));
+    return true;
 }
+LOGDRIVE_GLOG_FN_ void rescue_log(int descriptor) { rescue(descriptor, FLUSH); }
 
 LOGDRIVE_GLOG_FN_ void write_dump(const char *text, size_t length) {
     Writer writer = state().failure_writer;
@@ -201,9 +301,19 @@ LOGDRIVE_GLOG_FN_ void failure_handler(int number, siginfo_t *info, void *contex
     const int length = snprintf(line, sizeof line,
                                 "*** Aborted at %ld (unix time) try \"date -d @%ld\" if you are using GNU date ***\n", now, now);
     write_dump(line, size_t(length));
-    print_frame("PC: ", program_counter(context), write_dump);
+    SignalStack &stack = signal_stack();
+    stack.pc = program_counter(context);
+    stack.depth = backtrace(stack.frames, FRAMES_MAX);
+    stack.skip = 1;
+    // In a child of the program the thread is its parent's.
+    const bool is_named = rescue(state().rescue, NAME_STACK) && __atomic_load_n(&stack.is_done, __ATOMIC_ACQUIRE);
+    StackText &plain = stack.plain;
+    if (!is_named) put_plain_call(plain, "PC: ", stack.pc, true);
+    write_dump(is_named ? stack.of_pc.bytes : plain.bytes, is_named ? stack.of_pc.length : plain.length);
     print_signal(number, info);
-    print_stack(2, write_dump);
+    plain.length = 0;
+    for (int i = stack.skip; !is_named && i < stack.depth; ++i) put_plain_call(plain, "    ", stack.frames[i], stack.frames[i] == stack.pc);
+    write_dump(is_named ? stack.of_stack.bytes : plain.bytes, is_named ? stack.of_stack.length : plain.length);
     rescue_log(state().rescue);
     signal(number, SIG_DFL);
     raise(number);
@@ -219,7 +329,11 @@ LOGDRIVE_GLOG_API_ void InstallFailureSignalHandler() {
     // Prepared now, because the first use allocates.
     void *frame;
     backtrace(&frame, 1);
+    // Made now, because a handler may not wait for that.
+    internal::signal_stack();
     state.rescue = logdrive_rescue_descriptor();
+    internal::pin_module(reinterpret_cast<void *>(&internal::name_signal_stack));
+    logdrive_rescue_work(&internal::name_signal_stack);
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -232,10 +346,14 @@ LOGDRIVE_GLOG_API_ void InstallFailureSignalHandler() {
 LOGDRIVE_GLOG_API_ void InstallFailureWriter(void (*writer)(const char *data, size_t size)) {
     internal::state().failure_writer = writer;
 }
-LOGDRIVE_GLOG_API_ void InstallFailureFunction(logging_fail_func_t fail) { internal::state().fail = fail; }
+LOGDRIVE_GLOG_API_ logging_fail_func_t InstallFailureFunction(logging_fail_func_t fail) {
+    const logging_fail_func_t before = internal::state().fail;
+    internal::state().fail = fail;
+    return before;
+}
 
 inline namespace logdrive_glog {
-namespace glog_internal_namespace_ {
+inline namespace glog_internal_namespace_ {
 LOGDRIVE_GLOG_FN_ bool IsFailureSignalHandlerInstalled() { return internal::state().failure_handler; }
 }  // namespace glog_internal_namespace_
 

@@ -3,6 +3,7 @@
 #ifndef LOGDRIVE_DETAIL_GLOG_START_HPP
 #define LOGDRIVE_DETAIL_GLOG_START_HPP
 
+#include <logdrive/detail/glog_cleaner.hpp>
 #include <errno.h>
 #include <new>
 #include <pwd.h>
@@ -49,7 +50,7 @@ LOGDRIVE_GLOG_FN_ void State::read_environment() {
                   {"GLOG_log_year_in_prefix", log_year_in_prefix},
                   {"GLOG_timestamp_in_logfile_name", timestamp_in_logfile_name},
                   {"GLOG_stop_logging_if_full_disk", stop_logging_if_full_disk}, {"GLOG_log_utc_time", log_utc_time},
-                  {"GLOG_symbolize_stacktrace", symbolize_stacktrace}};
+                  {"GLOG_symbolize_stacktrace", symbolize_stacktrace}, {"GLOG_log_file_header", log_file_header}};
     for (const auto &truth : truths)
         if (const char *text = getenv(truth.name)) truth.flag.value = *text == 0 || memchr("tTyY1", *text, 5) != nullptr;
     const struct {
@@ -93,7 +94,7 @@ LOGDRIVE_GLOG_FN_ State *find_state() {
     };
     char name[48];
     // The number rises when what lies there changes.
-    snprintf(name, sizeof name, "google::logdrive_glog 4 %zu", sizeof(State));
+    snprintf(name, sizeof name, "google::logdrive_glog 5 %zu", sizeof(State));
     Area *area = static_cast<Area *>(logdrive_shared(name, sizeof(Area)));
     if (area == nullptr) abort();
     uint32_t expected = 0;
@@ -112,20 +113,23 @@ LOGDRIVE_GLOG_FN_ State &state_of_flags() { return state(); }
 
 // The word that all calls read, computed from the flags.
 LOGDRIVE_GLOG_FN_ void refresh_thinks(State &state) {
-    const bool listened = state.has_sinks() || state.has_prefix();
+    const bool listened = state.has_sinks() || state.has_callback() || state.uses_loggers();
     state.waits = state.logdrive_full == "block";
     const bool echoes = state.waits && (state.is_console() || state.stderr_from() <= GLOG_INFO || state.flush_from() <= GLOG_INFO);
-    const bool thinks = !state.running || state.waiting || state.minloglevel.value > 0 || listened || echoes;
+    const bool traces = !state.log_backtrace_at.empty();
+    const bool thinks = traces || !state.running || state.waiting || state.minloglevel.value > 0 || listened || echoes;
     __atomic_store_n(&state.thinks, uint32_t(thinks), __ATOMIC_RELEASE);
     for (Module *module = state.modules; module != nullptr; module = module->next)
         __atomic_store_n(&module->thinks, uint32_t(thinks), __ATOMIC_RELAXED);
 }
 
 // Called when a flag has changed.
-LOGDRIVE_GLOG_FN_ void changed(State &state) {
+LOGDRIVE_GLOG_FN_ void changed(State &state, const void *flag) {
     Lock lock(state.mutex);
     refresh_thinks(state);
     read_vmodule(state);
+    // Levels are no options of the running logger.
+    if (flag == static_cast<const void *>(&state.v.value) || flag == static_cast<const void *>(&state.minloglevel.value)) return;
     if (state.running && !state.waiting) restart_if_changed(state);
 }
 
@@ -169,14 +173,18 @@ LOGDRIVE_GLOG_FN_ std::string time_text(const State &state, const char *format) 
     return std::string(text, strftime(text, sizeof text, format, &date));
 }
 
-// `PROGRAM.HOST.USER.log.INFO.` or the base of SetLogDestination, with time and process behind it.
+// `PROGRAM.HOST.USER.log.INFO.` or the base of SetLogDestination.
+LOGDRIVE_GLOG_FN_ std::string file_base(const State &state, int severity) {
+    if (state.chosen[severity]) return state.base[severity];
+    return directory(state) + "/" + program_name(state) + "." + host_name() + "." + user_name() + ".log." +
+           LogSeverityNames[severity] + ".";
+}
+
+// The base with time and process behind it.
 LOGDRIVE_GLOG_FN_ std::string file_name(const State &state, int severity) {
-    std::string name = state.chosen[severity] ? state.base[severity]
-                                              : directory(state) + "/" + program_name(state) + "." + host_name() + "." +
-                                                    user_name() + ".log." + LogSeverityNames[severity] + ".";
-    name += state.extension;
+    std::string name = file_base(state, severity);
     if (state.timestamp_in_logfile_name.value) name += state.name_time + "." + decimal(uint64(getpid()));
-    return name;
+    return name + state.extension;
 }
 
 LOGDRIVE_GLOG_FN_ std::string file_header(const State &state) {
@@ -199,6 +207,7 @@ struct Settings {
     std::string all;
     // The first option that was refused: its name and value, and what it may be. Its default holds instead.
     std::string refused;
+    bool has_sink = false;
     explicit Settings(const char *app) : options(logdrive_options_new(app)) {}
     ~Settings() { logdrive_options_free(options); }
     void set(const char *key, const std::string &value) {
@@ -206,6 +215,7 @@ struct Settings {
         all += std::string(key) + "=" + value + "\n";
     }
     void sink(const std::string &target) {
+        has_sink = true;
         check(logdrive_options_add_sink(options, target.c_str()), "sink", target);
         all += target + "\n";
     }
@@ -231,13 +241,25 @@ private:
     }
 };
 
+// Targets of what is given to files as loggers.
+constexpr const char *const LOGGER_TARGETS[NUM_SEVERITIES] = {"glog::INFO", "glog::WARNING", "glog::ERROR", "glog::FATAL"};
+
 LOGDRIVE_GLOG_FN_ void add_console(Settings &settings, const char *target, const char *level,
                         const std::string &layout) {
     settings.sink(target);
     settings.with("layout", layout);
     settings.with("min_level", level);
     settings.with("flush_every", "10ms");
+    for (const char *of_logger : LOGGER_TARGETS) settings.with("except", of_logger);
     settings.with("flush_level", "warn");
+}
+
+// Where loggers of the program have the places of files, such a file has what it is given as a logger, and no statement.
+LOGDRIVE_GLOG_FN_ void select_lines(Settings &settings, const State &state, int severity) {
+    if (!state.uses_loggers()) return;
+    if (state.loggers[severity] != nullptr) return settings.with("only", LOGGER_TARGETS[severity]);
+    for (int other = 0; other < NUM_SEVERITIES; ++other)
+        if (other != severity) settings.with("except", LOGGER_TARGETS[other]);
 }
 
 LOGDRIVE_GLOG_FN_ void add_files(Settings &settings, State &state, const std::string &layout) {
@@ -247,15 +269,18 @@ LOGDRIVE_GLOG_FN_ void add_files(Settings &settings, State &state, const std::st
         settings.sink("file:" + name);
         settings.with("layout", layout);
         settings.with("min_level", LEVELS[severity]);
+        select_lines(settings, state, severity);
         settings.with("open_late", "yes");
         settings.with("trust_directory", "yes");
-        settings.with("header", file_header(state), false);
+        // Its time is no reason for another start.
+        settings.all += state.log_file_header.value ? "header\n" : "";
+        if (state.log_file_header.value) settings.with("header", file_header(state), false);
         char mode[16];
         snprintf(mode, sizeof mode, "%o", unsigned(state.logfile_mode.value | 0600) & 0777);
         settings.with("mode", mode);
         if (state.max_log_size.value > 0)
             settings.with("rotate_bytes", decimal(uint64(state.max_log_size.value) << 20));
-        if (state.keep_days > 0) settings.with("keep_age", decimal(uint64(state.keep_days)) + "d");
+        if (state.keep_seconds > 0) settings.with("keep_age", decimal(uint64(state.keep_seconds)) + "s");
         if (state.logbufsecs.value == 0) settings.with("flush_every", "1ms");
         settings.with("flush_level", "warn");
         const std::string link = state.linked[severity] ? state.symlink[severity] : program_name(state);
@@ -278,7 +303,7 @@ LOGDRIVE_GLOG_FN_ void fill(Settings &settings, State &state) {
     settings.set("note_signals", "no");
     settings.set("terminal", "no");
     // A prefix of the program's own is a part of the message.
-    const bool has_prefix = state.log_prefix.value && state.prefix == nullptr;
+    const bool has_prefix = state.log_prefix.value && !state.has_prefix();
     std::string layout = has_prefix ? "glog-raw" : "pattern {raw_message}";
     if (has_prefix && !state.log_year_in_prefix.value)
         layout = "pattern {level:1}{time:%m%d %H:%M:%S.%6f} {thread_id:>5} {file}:{line}] {raw_message}";
@@ -295,7 +320,17 @@ LOGDRIVE_GLOG_FN_ void fill(Settings &settings, State &state) {
         add_files(settings, state, layout);
         const int from = state.alsologtostderr.value ? 0 : to_stderr < 0 ? 0 : to_stderr;
         if (from < NUM_SEVERITIES && state.logdrive_full != "block") add_console(settings, "stderr", LEVELS[from], layout);
+        // Without files, the library would choose one.
+        if (!settings.has_sink) settings.sink("discard");
     }
+}
+
+// Old files go when logging starts, and when files or the cleaner are set; those of this process by rotation, too.
+LOGDRIVE_GLOG_FN_ void clean_old_files(const State &state) {
+    if (state.keep_seconds < 0 || state.is_console() || !state.timestamp_in_logfile_name.value) return;
+    for (int severity = 0; severity < NUM_SEVERITIES; ++severity)
+        if (!state.chosen[severity] || !state.base[severity].empty())
+            clean_files(file_base(state, severity), state.extension, state.keep_seconds, file_name(state, severity));
 }
 
 // Starts the logger from the flags, or exchanges it where they have changed. Callers hold the mutex.
@@ -307,6 +342,7 @@ LOGDRIVE_GLOG_FN_ void start_now(State &state) {
     if (state.running && settings.all == state.started_with) return;
     settings.start(state);
     state.started_with = settings.all;
+    clean_old_files(state);
 }
 
 // Before InitGoogleLogging, all goes to standard error.

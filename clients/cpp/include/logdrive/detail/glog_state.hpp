@@ -61,14 +61,19 @@ inline const char *GetLogSeverityName(LogSeverity severity) { return LogSeverity
 
 struct LogMessageInfo;
 typedef void (*CustomPrefixCallback)(std::ostream &s, const LogMessageInfo &l, void *data);
+class LogMessage;
+typedef void (*PrefixFormatterCallback)(std::ostream &s, const LogMessage &message, void *data);
+namespace base {
+class Logger;
+}
 
 typedef void (*logging_fail_func_t)() __attribute__((noreturn));
 
 namespace internal LOGDRIVE_HIDDEN {
 
 struct State;
-// Called when a flag has changed.
-LOGDRIVE_GLOG_FN_ void changed(State &state);
+// Called when a flag has changed. For levels it does not allocate: RAW_LOG's callers may set them.
+LOGDRIVE_GLOG_FN_ void changed(State &state, const void *flag = nullptr);
 LOGDRIVE_GLOG_FN_ void restart_if_changed(State &state);
 LOGDRIVE_GLOG_FN_ void read_vmodule(State &state);
 __attribute__((cold)) LOGDRIVE_GLOG_FN_ State *find_state();
@@ -88,7 +93,7 @@ template <class T> struct Flag {
     Flag &operator=(const T &fresh) {
         T copy = fresh;
         __atomic_store(&value, &copy, __ATOMIC_RELAXED);
-        changed(state());
+        changed(state(), this);
         return *this;
     }
     T *operator&() { return &value; }
@@ -185,10 +190,12 @@ struct State {
     Flag<int32> minloglevel{0};
     Flag<bool> logtostderr{false}, alsologtostderr{false}, colorlogtostderr{false}, logtostdout{false},
         colorlogtostdout{false}, log_prefix{true}, log_year_in_prefix{true}, timestamp_in_logfile_name{true},
-        stop_logging_if_full_disk{false}, log_utc_time{false}, symbolize_stacktrace{true};
-    Flag<int32> stderrthreshold{GLOG_ERROR}, logbuflevel{0}, logbufsecs{30}, logfile_mode{0664};
+        stop_logging_if_full_disk{false}, log_utc_time{false}, symbolize_stacktrace{true}, log_file_header{true},
+        drop_log_memory{true};
+    Flag<int32> stderrthreshold{GLOG_ERROR}, logbuflevel{0}, logbufsecs{30}, logfile_mode{0664}, logcleansecs{300},
+        logemaillevel{999};
     Flag<uint32> max_log_size{1800};
-    StringFlag log_dir, log_link, vmodule, log_backtrace_at;
+    StringFlag log_dir, log_link, vmodule, log_backtrace_at, logmailer, alsologtoemail;
     StringFlag logdrive_full{"block"}, logdrive_run_dir, logdrive_ring_bytes;
 
     pthread_mutex_t mutex;
@@ -220,10 +227,15 @@ struct State {
     // Of `sinks_mutex`; whether there are any can be read without it.
     std::vector<LogSink *> sinks;
     size_t sink_count = 0;
-    // Makes the front of a line, in the thread that logs.
+    // Makes the front of a line, in the thread that logs: one of them, or neither.
     CustomPrefixCallback prefix = nullptr;
+    PrefixFormatterCallback formatter = nullptr;
     void *prefix_data = nullptr;
     void (*prefixer)(const State &, ::logdrive::Out &out, const char *file, int line, int severity) = nullptr;
+    // Of `sinks_mutex`: the files as loggers, and those of the program that have their places. With any of them, messages are
+    // made at the call.
+    base::Logger *file_loggers[NUM_SEVERITIES] = {}, *loggers[NUM_SEVERITIES] = {};
+    bool has_loggers = false;
     int64 messages[NUM_SEVERITIES] = {};
     // Messages that were no records, such as those for strings; and records of logs before the running one.
     int64 unlogged = 0, committed_before = 0;
@@ -232,7 +244,8 @@ struct State {
     logging_fail_func_t fail = nullptr;
     void (*failure_writer)(const char *, size_t) = nullptr;
     bool failure_handler = false;
-    unsigned keep_days = 0;
+    // From EnableLogCleaner; below 0 without one.
+    int64 keep_seconds = -1;
     bool told_early = false;
     // True if `logdrive_full` is "block": a call waits where one of glog's does, also for standard error and urgent lines.
     bool waits = true;
@@ -240,10 +253,18 @@ struct State {
     char fatal_message[256] = {};
 
     bool has_sinks() const { return __atomic_load_n(&sink_count, __ATOMIC_ACQUIRE) != 0; }
-    bool has_prefix() const { return __atomic_load_n(&prefix, __ATOMIC_ACQUIRE) != nullptr && log_prefix.value; }
+    bool has_callback() const {
+        return __atomic_load_n(&prefix, __ATOMIC_ACQUIRE) != nullptr || __atomic_load_n(&formatter, __ATOMIC_ACQUIRE) != nullptr;
+    }
+    bool uses_loggers() const { return __atomic_load_n(&has_loggers, __ATOMIC_ACQUIRE); }
+    void use_loggers(bool are_used) { __atomic_store_n(&has_loggers, are_used, __ATOMIC_RELEASE); }
+    // True if messages of this place come with the stack of their call.
+    bool wants_stack(const char *file, int line) const;
+    // True if a message has the front of its line in it.
+    bool has_prefix() const { return log_prefix.value && (has_callback() || uses_loggers()); }
     int32 least_severity() const { return __atomic_load_n(&minloglevel.value, __ATOMIC_RELAXED); }
     void count(int severity) { __atomic_fetch_add(&messages[severity], 1, __ATOMIC_RELAXED); }
-    void count_unlogged() { __atomic_fetch_add(&unlogged, 1, __ATOMIC_RELAXED); }
+    void count_unlogged(int64 messages = 1) { __atomic_fetch_add(&unlogged, messages, __ATOMIC_RELAXED); }
     int64 counted(int severity) const { return __atomic_load_n(&messages[severity], __ATOMIC_RELAXED); }
     // Severities from which a call writes its line to standard error itself, and from which it waits until the files have it.
     int stderr_from() const {
@@ -304,6 +325,12 @@ LOGDRIVE_GLOG_FLAG_(stop_logging_if_full_disk);
 LOGDRIVE_GLOG_FLAG_(log_utc_time);
 LOGDRIVE_GLOG_FLAG_(log_backtrace_at);
 LOGDRIVE_GLOG_FLAG_(symbolize_stacktrace);
+LOGDRIVE_GLOG_FLAG_(log_file_header);
+LOGDRIVE_GLOG_FLAG_(drop_log_memory);
+LOGDRIVE_GLOG_FLAG_(logcleansecs);
+LOGDRIVE_GLOG_FLAG_(logemaillevel);
+LOGDRIVE_GLOG_FLAG_(logmailer);
+LOGDRIVE_GLOG_FLAG_(alsologtoemail);
 LOGDRIVE_GLOG_FLAG_(logdrive_full);
 LOGDRIVE_GLOG_FLAG_(logdrive_run_dir);
 LOGDRIVE_GLOG_FLAG_(logdrive_ring_bytes);

@@ -157,6 +157,8 @@ public:
     }
     // Makes the record, and the stream idle.
     void finish() noexcept;
+    // One of this thread that makes no record.
+    static Stream &discarding() noexcept;
 
     template <class Kept> LOGDRIVE_GLOG_INLINE_ Stream &number(typename Kept::Stored value) noexcept {
         if (LOGDRIVE_UNLIKELY(is_full())) return streamed(value);
@@ -215,8 +217,9 @@ public:
     std::ios &copyfmt(const std::ios &from) { return opened().copyfmt(from); }
 
 private:
-    // The record has other text than the callsite; a text has memory of its own; std::ostream was used; so was a locale.
-    enum : uint32_t { RENDERED = 1, FAR_TEXT = 2, OPENED = 4, COUNTED = 8, IMBUED = 16 };
+    // The record has other text than the callsite; a text has memory of its own; std::ostream was used; so was a locale; the
+    // message begins with the stack.
+    enum : uint32_t { RENDERED = 1, FAR_TEXT = 2, OPENED = 4, COUNTED = 8, IMBUED = 16, TRACED = 32 };
     // Of a shape: full before its time.
     static constexpr uint64_t CLOSED = uint64_t(1) << 63;
 
@@ -248,11 +251,13 @@ private:
     __attribute__((cold)) void finish_in_library();
     __attribute__((cold)) void finish_urgent();
     void make_idle_again() noexcept;
+    void free_far_texts() noexcept;
     void end_text() noexcept;
     bool think(State &shared);
     void write_values(const logdrive_site *site) noexcept;
     void write_rendered() noexcept;
     void echo_values(const State &shared);
+    __attribute__((cold)) void send_values(const State &shared) noexcept;
     Variant *find_variant() noexcept;
     const logdrive_site *registered(Variant &variant, bool &fits) noexcept;
     void show(::logdrive::Out &out) noexcept;

@@ -1,0 +1,2 @@
+// The glog facade of Logdrive under the name that programs include.
+#include <logdrive/glog.h>
