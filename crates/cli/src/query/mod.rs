@@ -4,6 +4,7 @@
 //! [`table`] and [`histogram`] draw the rows.
 
 pub(crate) mod args;
+mod columns;
 mod histogram;
 mod progress;
 mod rows;
@@ -212,7 +213,9 @@ impl<'a> AtWork<'a> {
             }
             if part.is_idle {
                 // Who reads the output sees what there is while more is waited for.
-                each(Made::default())?;
+                if each(Made::default())?.is_break() {
+                    return Ok(End::Whole);
+                }
             }
             self.progress.add(part.bytes);
             if self.signals.take().is_some() {

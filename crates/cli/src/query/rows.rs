@@ -1,6 +1,7 @@
 //! Printing of what a query gives: records as they were made, and rows in the form that was asked for.
 
 use super::args::{QueryArgs, QueryFormat};
+use super::columns::{FIELDS, column_names, fields_of, put_pairs, put_string};
 use super::table::RowTable;
 use super::work::{Made, Shaping};
 use super::{format_of, histogram, output};
@@ -8,8 +9,8 @@ use crate::cat::Shaper;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::paint::{ColorChoice, Paint};
-use logdrive_query::{Row, TIME};
-use logdrive_reader::{ShapeRecord, put_json};
+use logdrive_query::Row;
+use logdrive_reader::ShapeRecord;
 use std::ops::ControlFlow;
 
 /// Prints records and rows.
@@ -120,28 +121,6 @@ fn put_object(out: &mut Vec<u8>, row: &Row) {
     out.extend_from_slice(b"}\n");
 }
 
-fn put_string(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    put_json(out, text);
-    out.push(b'"');
-}
-
-fn put_pairs(out: &mut Vec<u8>, row: &Row) {
-    for (number, (name, value)) in row.cells.iter().enumerate() {
-        if number > 0 {
-            out.push(b' ');
-        }
-        out.extend_from_slice(name);
-        out.push(b'=');
-        let is_bare = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'=' | b'"');
-        match !value.is_empty() && value.iter().all(is_bare) {
-            true => out.extend_from_slice(value),
-            false => put_string(out, value),
-        }
-    }
-    out.push(b'\n');
-}
-
 /// Comma-separated values: rows of further columns lack them, so that each line has as many as the headings.
 fn put_values(out: &mut Vec<u8>, columns: &mut Vec<Box<[u8]>>, row: &Row) {
     let mut put = |values: &mut dyn Iterator<Item = &[u8]>| {
@@ -181,40 +160,6 @@ fn put_values(out: &mut Vec<u8>, columns: &mut Vec<Box<[u8]>>, row: &Row) {
             .find(|(known, _)| **known == *name)
             .map_or(&[][..], |(_, value)| value),
     }));
-}
-
-/// Column of fields that have none of their own, as pairs.
-const FIELDS: &[u8] = b"fields";
-
-/// Columns of whole records, whose fields differ.
-const RECORD_COLUMNS: [&str; 8] = [
-    TIME, "level", "app", "pid", "thread", "module", "message", "fields",
-];
-
-/// Names of the columns of rows like this one.
-pub(super) fn column_names(row: &Row) -> Vec<Box<[u8]>> {
-    match row.line {
-        Some(_) => RECORD_COLUMNS.map(|name| name.as_bytes().into()).to_vec(),
-        None => row.cells.iter().map(|(name, _)| name.clone()).collect(),
-    }
-}
-
-/// The cells of a record that have no column, as pairs.
-pub(super) fn fields_of(row: &Row, columns: &[Box<[u8]>]) -> Vec<u8> {
-    if row.line.is_none() {
-        return Vec::new();
-    }
-    let is_other =
-        |name: &[u8]| !columns.iter().any(|column| **column == *name) && !matches!(name, b"file" | b"line");
-    let cells = row.cells.iter().filter(|(name, _)| is_other(name)).cloned();
-    let others = Row {
-        cells: cells.collect(),
-        line: None,
-    };
-    let mut out = Vec::new();
-    put_pairs(&mut out, &others);
-    out.pop();
-    out
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Rows as a table on a terminal.
 
-use super::rows::{column_names, fields_of};
+use super::columns::{FIELDS, column_names, fields_of};
 use crate::limits::TABLE_ROWS_MAX;
 use crate::output::safe;
 use crate::paint::{Paint, Style};
@@ -22,14 +22,14 @@ impl RowTable {
             self.columns = column_names(&row);
         }
         let fields = fields_of(&row, &self.columns);
-        let cell = |name: &Box<[u8]>| {
-            let found = row.cells.iter().find(|(known, _)| known == name);
+        let cell = |name: &[u8]| {
+            let found = row.cells.iter().find(|(known, _)| **known == *name);
             let value = found.map_or(fields.as_slice(), |(_, value)| value);
-            let is_there = found.is_some() || **name == *b"fields";
+            let is_there = found.is_some() || name == FIELDS;
             let value = if is_there { value } else { &[] };
             safe(&String::from_utf8_lossy(value))
         };
-        let cells = self.columns.iter().map(cell).collect();
+        let cells = self.columns.iter().map(|name| cell(name)).collect();
         self.rows.push(cells);
         (self.rows.len() >= TABLE_ROWS_MAX).then(|| self.finish(paint))
     }
