@@ -130,6 +130,12 @@ fn integers(values: &[u64], kind: Kind, ask: &Ask<'_>) -> Selection {
         Ask::Test(test) => test,
     };
     if is_signed || is_unsigned {
+        // An integer is written with digits alone.
+        let is_foreign = |byte: &u8| !byte.is_ascii_digit() && *byte != b'-';
+        let literal = test.literal().unwrap_or_default();
+        if literal.iter().any(is_foreign) {
+            return Selection::none(values.len());
+        }
         let bounds = match is_signed {
             true => (i128::from(i64::MIN), i128::from(i64::MAX)),
             false => (0, i128::from(u64::MAX)),
