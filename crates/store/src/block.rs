@@ -10,7 +10,7 @@ use crate::group::{
 };
 use crate::head::{BlockHead, DictionaryCallsite, DictionaryThread, END, GroupEntry, GroupKind};
 use crate::integers;
-use crate::limits::{GROUPS_MAX, ROWS_BYTES_MAX, ROWS_MAX, TEMPLATE_LINES_MIN};
+use crate::limits::{DERIVED_EDGE_VALUES, GROUPS_MAX, ROWS_BYTES_MAX, ROWS_MAX, TEMPLATE_LINES_MIN};
 use crate::line_template::{self, Variable};
 use crate::rows::{
     CALLSITE, LINE, NO_LEVEL, RECORD, Row, Rows, THREAD, put_definition, put_record, read_definition,
@@ -428,6 +428,8 @@ pub struct Block {
     body: Vec<u8>,
     /// Times of the rows of each group, once a column needed them.
     times: OnceLock<Vec<Vec<u64>>>,
+    /// The pool of large numbers with the number of its column, once a column needed it.
+    pool: OnceLock<(usize, Vec<u64>)>,
 }
 
 impl Block {
@@ -443,6 +445,7 @@ impl Block {
             head,
             body,
             times: OnceLock::new(),
+            pool: OnceLock::new(),
         };
         let mut start = 0;
         for (length, checksum) in block.parts() {
@@ -515,15 +518,44 @@ impl Block {
         let missing = StoreError::Contradiction {
             what: "source of a column",
         };
-        let like = match derivation {
+        match derivation {
             Derivation::Time(part) => {
                 let times = self.times_of_groups()?.get(group);
                 let times = times.filter(|times| times.len() == rows).ok_or(missing)?;
-                return Ok(Derivation::of_times(*part, times));
+                Ok(Derivation::of_times(*part, times))
             }
-            Derivation::Column(like) => like,
+            Derivation::Pool { pool, places } => Derivation::of_pool(pool, places),
+            Derivation::Pooled { column, places } => {
+                let (of_column, pool) = match self.pool.get() {
+                    Some(known) => known,
+                    None => match self.digits(*column, ROWS_MAX)?.derivation {
+                        Some(Derivation::Pool { pool, .. }) => self.pool.get_or_init(|| (*column, pool)),
+                        _ => return Err(missing),
+                    },
+                };
+                match of_column == column {
+                    true => Derivation::of_pool(pool, places),
+                    false => Err(missing),
+                }
+            }
+            Derivation::Column(like) => {
+                // A longer one would cost more than it gives.
+                let source = self.digits(like.column, rows + 2 * DERIVED_EDGE_VALUES)?;
+                // One that comes from elsewhere itself is no source.
+                match source.derivation {
+                    None => like.of_column(&source.low, rows),
+                    Some(_) => Err(missing),
+                }
+            }
+        }
+    }
+
+    /// Reads a column of digits by its number among all, of so many rows at most.
+    fn digits(&self, mut number: usize, rows_max: usize) -> Result<Column, StoreError> {
+        let missing = StoreError::Contradiction {
+            what: "source of a column",
         };
-        let (mut number, mut start) = (like.column, self.head.spine.0.iter().sum::<usize>());
+        let mut start = self.head.spine.0.iter().sum::<usize>();
         for entry in &self.head.groups {
             if number >= entry.columns.len() {
                 number -= entry.columns.len();
@@ -531,19 +563,18 @@ impl Block {
                 continue;
             }
             let kind = self.head.kinds(&entry.kind)?.get(number).copied();
-            let length = entry.columns.get(number).copied().unwrap_or(0);
+            if kind != Some(ColumnKind::Digits) || entry.rows > rows_max {
+                break;
+            }
             start += entry.columns.iter().take(number).sum::<usize>();
-            let bytes = self.body.get(start..start + length).ok_or(missing.clone())?;
-            let mut budget = 0;
-            let source = match kind {
-                Some(ColumnKind::Digits) => read_column(ColumnKind::Digits, bytes, entry.rows, &mut budget)?,
-                _ => break,
-            };
-            // One that comes from elsewhere itself is no source.
-            return match source.derivation {
-                None => like.of_column(&source.low, rows),
-                Some(_) => Err(missing),
-            };
+            let length = entry.columns.get(number).copied().unwrap_or(0);
+            let bytes = self.body.get(start..start + length).ok_or(missing)?;
+            return read_column(
+                ColumnKind::Digits,
+                bytes,
+                entry.rows,
+                &mut self.head.rows_bytes.clone(),
+            );
         }
         Err(missing)
     }

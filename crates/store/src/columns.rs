@@ -156,7 +156,7 @@ impl Column {
             }
             Form::Digits => {
                 match derivation {
-                    Some(derivation) => derivation.encode(out),
+                    Some(derivation) => derivation.encode(compressor, scratch, out),
                     None => integers::encode(&self.low, compressor, scratch, out),
                 }
                 let digits = self.low.iter().zip(&self.high);
@@ -195,7 +195,7 @@ impl Column {
                 column.high = integers::decode(input, count)?;
             }
             Form::Digits => {
-                column.derivation = Derivation::decode(input)?;
+                column.derivation = Derivation::decode(input, count, budget)?;
                 if column.derivation.is_none() {
                     column.low = integers::decode(input, count)?;
                 }

@@ -1,9 +1,10 @@
 //! Digits of lines that follow from something else in their block: from the time of their row, which many lines begin with,
 //! or from the digits of other lines, where statements of one request show the same numbers.
 
-use crate::bytes::{Input, put_varint};
+use crate::bytes::{Compressor, Input, put_varint};
 use crate::error::StoreError;
-use crate::limits::{DERIVED_EDGE_VALUES, DERIVED_VALUES_MIN};
+use crate::integers;
+use crate::limits::{DERIVED_EDGE_VALUES, DERIVED_VALUES_MIN, POOL_NUMBER_MIN};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -11,6 +12,10 @@ use std::ops::Range;
 pub(crate) const TIME: u8 = 4;
 /// The values of an earlier column, from a place on, with one number added.
 pub(crate) const LIKE: u8 = 6;
+/// Distinct large numbers of the block, and which one each value is.
+const POOL: u8 = 7;
+/// The same with the numbers of the block's pool, which stands in another column.
+const POOLED: u8 = 8;
 
 /// Nanoseconds of a unit, and units of the next larger one.
 const PARTS: [(u64, u64); 6] = [
@@ -32,6 +37,16 @@ pub(crate) enum Derivation {
     /// Number of the part.
     Time(usize),
     Column(OtherColumn),
+    /// Numbers of the pool, and which one each value is.
+    Pool {
+        pool: Vec<u64>,
+        places: Vec<u64>,
+    },
+    /// Column that has the pool, and which number of it each value is.
+    Pooled {
+        column: usize,
+        places: Vec<u64>,
+    },
 }
 
 /// Values of another column, with values of its own before and behind them.
@@ -51,8 +66,19 @@ fn part_of(unix_ns: u64, (unit_ns, most): (u64, u64)) -> u64 {
 }
 
 impl Derivation {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, compressor: &mut Compressor, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
         match self {
+            Self::Pool { pool, places } => {
+                out.push(POOL);
+                put_varint(out, pool.len() as u64);
+                integers::encode(pool, compressor, scratch, out);
+                integers::encode(places, compressor, scratch, out);
+            }
+            Self::Pooled { column, places } => {
+                out.push(POOLED);
+                put_varint(out, *column as u64);
+                integers::encode(places, compressor, scratch, out);
+            }
             Self::Time(part) => out.extend([TIME, *part as u8]),
             Self::Column(like) => {
                 out.push(LIKE);
@@ -68,8 +94,27 @@ impl Derivation {
     }
 
     /// Reads where values come from; `None` where they stand here.
-    pub(crate) fn decode(input: &mut Input<'_>) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn decode(
+        input: &mut Input<'_>,
+        count: usize,
+        budget: &mut usize,
+    ) -> Result<Option<Self>, StoreError> {
         match input.peek() {
+            Some(POOL) => {
+                input.u8()?;
+                // Each number stands twice at least, and each time with more digits than it has bytes here.
+                let length = input.length("numbers of a pool", *budget / 8)?;
+                *budget -= length * 8;
+                let pool = integers::decode(input, length)?;
+                let places = integers::decode(input, count)?;
+                Ok(Some(Self::Pool { pool, places }))
+            }
+            Some(POOLED) => {
+                input.u8()?;
+                let column = input.length("number of a column", usize::MAX)?;
+                let places = integers::decode(input, count)?;
+                Ok(Some(Self::Pooled { column, places }))
+            }
             Some(TIME) => {
                 input.u8()?;
                 let part = usize::from(input.u8()?);
@@ -96,6 +141,17 @@ impl Derivation {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Values that stand at these places of a pool.
+    pub(crate) fn of_pool(pool: &[u64], places: &[u64]) -> Result<Vec<u64>, StoreError> {
+        let value = |place: &u64| {
+            let found = usize::try_from(*place).ok().and_then(|place| pool.get(place));
+            found.copied().ok_or(StoreError::Contradiction {
+                what: "place in a pool",
+            })
+        };
+        places.iter().map(value).collect()
     }
 
     /// Values that are a part of these times.
@@ -130,7 +186,73 @@ pub(crate) struct DerivationFinder<'a> {
     times: Vec<Vec<u64>>,
     /// Columns that hold their values, by their differences at a place: group, column and number of each, and the place.
     known: HashMap<u64, Known>,
+    pool: Option<Pool>,
     next: usize,
+}
+
+/// Large numbers that repeat in the block, such as ids.
+#[derive(Debug)]
+struct Pool {
+    numbers: Vec<u64>,
+    /// Of each group and column, which number each value is.
+    places: HashMap<(usize, usize), Vec<u64>>,
+    /// Number of the column that has the numbers, once it is written.
+    column: Option<usize>,
+}
+
+impl Pool {
+    /// Numbers are taken in the order of the rows, so that those of one time are near each other.
+    fn new(groups: &[Vec<Option<&[u64]>>], order: &[u64]) -> Option<Self> {
+        let mut places = HashMap::new();
+        let mut large: Vec<Vec<(usize, &[u64])>> = vec![Vec::new(); groups.len()];
+        for (group, columns) in groups.iter().enumerate() {
+            for (column, values) in columns.iter().enumerate() {
+                let values = values.filter(|values| values.len() >= DERIVED_VALUES_MIN);
+                if let Some(values) = values.filter(|values| values[0] >= POOL_NUMBER_MIN) {
+                    large[group].push((column, values));
+                    places.insert((group, column), Vec::with_capacity(values.len()));
+                }
+            }
+        }
+        if places.is_empty() {
+            return None;
+        }
+        let (mut known, mut numbers, mut rows) = (HashMap::new(), Vec::new(), vec![0; groups.len()]);
+        let mut count = 0;
+        for group in order {
+            let group = *group as usize;
+            let row = *rows.get(group)?;
+            rows[group] = row + 1;
+            for (column, values) in large.get(group)? {
+                let number = *values.get(row)?;
+                let place = *known.entry(number).or_insert_with(|| {
+                    numbers.push(number);
+                    numbers.len() as u64 - 1
+                });
+                places.get_mut(&(group, *column))?.push(place);
+                count += 1;
+            }
+        }
+        (numbers.len() * 2 <= count).then_some(Self {
+            numbers,
+            places,
+            column: None,
+        })
+    }
+
+    fn derivation(&mut self, group: usize, column: usize, number: usize) -> Option<Derivation> {
+        let places = self.places.remove(&(group, column))?;
+        Some(match self.column {
+            Some(column) => Derivation::Pooled { column, places },
+            None => {
+                self.column = Some(number);
+                Derivation::Pool {
+                    pool: std::mem::take(&mut self.numbers),
+                    places,
+                }
+            }
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +279,7 @@ impl<'a> DerivationFinder<'a> {
             }
         }
         Self {
+            pool: Pool::new(&groups, order),
             groups,
             times: of_groups,
             known: HashMap::new(),
@@ -182,6 +305,10 @@ impl<'a> DerivationFinder<'a> {
         }
         if let Some(like) = self.like(values) {
             return Some(Derivation::Column(like));
+        }
+        let pool = self.pool.as_mut();
+        if let Some(pooled) = pool.and_then(|pool| pool.derivation(group, column, number)) {
+            return Some(pooled);
         }
         for place in ANCHORS {
             if let Some(key) = key_at(values, place) {
@@ -240,6 +367,9 @@ fn like(
     (place, source_place): (usize, usize),
     column: usize,
 ) -> Option<OtherColumn> {
+    if source.len() > values.len() + 2 * DERIVED_EDGE_VALUES {
+        return None;
+    }
     // Place in the source of a place here.
     let shift = source_place as isize - place as isize;
     let addend = values.get(place)?.wrapping_sub(*source.get(source_place)?);
@@ -283,8 +413,9 @@ mod tests {
             let like = like(&values, &source, (place, ANCHORS[0]), 3).expect("alike");
             let mut out = Vec::new();
             let derivation = Derivation::Column(like);
-            derivation.encode(&mut out);
-            let read = Derivation::decode(&mut Input::new(&out, "column")).expect("sound");
+            derivation.encode(&mut Compressor::default(), &mut Vec::new(), &mut out);
+            let read =
+                Derivation::decode(&mut Input::new(&out, "column"), values.len(), &mut 0).expect("sound");
             assert_eq!(read.as_ref(), Some(&derivation));
             let Some(Derivation::Column(like)) = read else {
                 panic!()

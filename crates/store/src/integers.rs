@@ -145,9 +145,10 @@ pub(crate) fn encode_well(
         difference => Some(gcd(step, difference)).filter(|step| *step != 1),
     });
     let step = step.unwrap_or(1).max(1);
-    scratch
-        .iter_mut()
-        .for_each(|value| *value = (*value - base) / step);
+    scratch.iter_mut().for_each(|value| *value -= base);
+    if step > 1 {
+        scratch.iter_mut().for_each(|value| *value /= step);
+    }
     let width = bits((largest - base) / step);
     if width > 16 {
         return;

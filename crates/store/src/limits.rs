@@ -37,6 +37,8 @@ pub const DERIVED_VALUES_MIN: usize = 24;
 /// Digits before and behind those that a column has in common with another one: lines of a request that is under way when
 /// a block ends are in both blocks.
 pub const DERIVED_EDGE_VALUES: usize = 8;
+/// First value of a column of digits from which on its numbers may stand in a pool: smaller ones take few bytes as they are.
+pub const POOL_NUMBER_MIN: u64 = 1 << 40;
 /// Level of zstd for columns: above it text gains a few per cent and costs twice the time.
 pub const ZSTD_LEVEL: i32 = 3;
 /// Bytes below which compression is not tried: a frame has 13 of its own.

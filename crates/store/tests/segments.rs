@@ -632,6 +632,42 @@ fn numbers_that_follow_from_times_and_other_lines_take_no_room_and_read_back() {
 }
 
 #[test]
+fn ids_that_repeat_in_a_block_are_stored_once() {
+    let (mut random, mut lines) = (Random::new(5), Vec::new());
+    let (mut writer, mut out, mut at) = (RowWriter::default(), vec![0; 8 << 20], 0);
+    let mut ids = [0u64; 16];
+    for number in 0..12_000u64 {
+        let place = random.below(16) as usize;
+        if random.one_in(6) || ids[place] == 0 {
+            ids[place] = random.bits() >> 2 | 1 << 50;
+        }
+        let id = ids[place];
+        let line = match number % 3 {
+            0 => format!("received blk_{id} as {id}"),
+            1 => format!("served blk_-{id}"),
+            _ => format!("deleted {id} of {number}"),
+        };
+        at = writer
+            .line(&mut out, at, None, number, line.as_bytes())
+            .expect("room");
+        lines.push(line);
+    }
+    let mut bytes = Vec::new();
+    Encoder::default()
+        .encode(&out[..at], &mut bytes)
+        .expect("a block");
+    let head = BlockHead::decode(&bytes).expect("a head");
+    let block = Block::new(head, bytes[block_head_bytes(&bytes)..].to_vec()).expect("a block");
+    let read: Vec<String> = of_block(&block)
+        .into_iter()
+        .map(|row| String::from_utf8(row.payload).expect("text"))
+        .collect();
+    assert!(read == lines);
+    // 2,000 ids of 8 bytes, and a byte or so for each place that names one.
+    assert!(bytes.len() < 2_200 * 8 + 16_000 * 3 / 2, "{} bytes", bytes.len());
+}
+
+#[test]
 fn a_block_of_an_unknown_version_is_left_out_and_told() {
     let (mut bytes, places) = three_blocks();
     bytes[places[1] + 7] = b'9';
