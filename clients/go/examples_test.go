@@ -150,7 +150,7 @@ func ExampleOptions() {
 		fmt.Println(log, err)
 		_, _ = logdrive.Init("shop")
 	}
-	for _, layout := range []logdrive.Layout{logdrive.Text, logdrive.JSON, logdrive.Logfmt, logdrive.Glog} {
+	for _, layout := range []logdrive.Layout{logdrive.Text, logdrive.JSON, logdrive.Logfmt, logdrive.Glog, logdrive.Segments} {
 		fmt.Print(layout, " ")
 	}
 	for _, full := range []logdrive.Full{logdrive.FullWait, logdrive.FullDrop, logdrive.FullBlock} {
@@ -158,7 +158,7 @@ func ExampleOptions() {
 	}
 	// For a program that starts as root, and is another user later.
 	options.RunAs = &logdrive.User{UID: 65534, GID: 65534}
-	// Output: text json logfmt glog 0 1 2
+	// Output: text json logfmt glog segments 0 1 2
 }
 
 func ExampleSink() {

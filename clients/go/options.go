@@ -46,7 +46,8 @@ const (
 	JSON   Layout = "json"
 	Logfmt Layout = "logfmt"
 	Glog   Layout = "glog"
-	// Segments is no lines: compressed blocks of typed records, a small part of the text's size, which logdrive cat shows.
+	// Segments are compressed columns in place of lines, a small part of their size; `logdrive cat` shows them as text, JSON
+	// or qlog. They need a file.
 	Segments Layout = "segments"
 )
 

@@ -91,7 +91,11 @@ func (s *Sink) fill() error {
 		s.Layout = Text
 	}
 	switch s.Layout {
-	case Text, JSON, Logfmt, Glog, Segments:
+	case Text, JSON, Logfmt, Glog:
+	case Segments:
+		if s.Path == Stdout {
+			return errors.New("segments need a file, and standard output is none")
+		}
 	default:
 		return fmt.Errorf("%q is not a layout: one of text, json, logfmt, glog, segments", s.Layout)
 	}

@@ -40,7 +40,8 @@ func TestSeveralSinksGetTheirRecords(t *testing.T) {
 }
 
 func TestSinksThatMakeNoSenseAreRefused(t *testing.T) {
-	for _, sinks := range [][]Sink{{{}}, {{Path: "a.log", Layout: "xml"}}, {{Path: "a.log"}, {Path: "./a.log"}}, make([]Sink, 16)} {
+	for _, sinks := range [][]Sink{{{}}, {{Path: "a.log", Layout: "xml"}}, {{Path: "a.log"}, {Path: "./a.log"}},
+		{{Path: Stdout, Layout: Segments}}, make([]Sink, 16)} {
 		if logger, err := Start(Options{Sinks: sinks, Bin: program(t)}); err == nil {
 			t.Errorf("%+v", sinks)
 			_ = logger.Close()

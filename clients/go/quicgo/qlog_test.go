@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/logdrive/logdrive/clients/go"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 	http3qlog "github.com/quic-go/quic-go/http3/qlog"
@@ -193,15 +195,17 @@ func compare(t *testing.T, path string, texts map[string]*qlogText) (names []str
 func timeOf(event map[string]any) float64 { return event["time"].(float64) }
 
 // TestQlogIsThatOfQuicGo traces a transfer with quic-go's own writer of qlog, too, and compares what `logdrive cat` makes of
-// the log with its events.
+// the log, and of a segment, with its events.
 func TestQlogIsThatOfQuicGo(t *testing.T) {
-	logger, path := started(t)
+	segment := filepath.Join(t.TempDir(), "quic.segment")
+	logger, path := started(t, logdrive.Sink{Path: segment, Layout: logdrive.Segments})
 	traced := &bothOf{tracer: New(logger), texts: map[string]*qlogText{}}
 	transferTraced(t, traced.forConnection, 1<<20)
 	awaitTraces(t, traced)
 	if err := logger.Close(); err != nil {
 		t.Fatal(err)
 	}
+	compare(t, segment, traced.texts)
 	names := compare(t, path, traced.texts)
 	for _, name := range []string{"transport:packet_sent", "transport:packet_received", "recovery:metrics_updated",
 		"recovery:loss_timer_updated", "transport:parameters_set", "transport:connection_started", "transport:connection_closed",

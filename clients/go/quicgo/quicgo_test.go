@@ -45,14 +45,14 @@ func program(t testing.TB) string {
 	return bin
 }
 
-func started(t testing.TB) (*logdrive.Logger, string) {
+func started(t testing.TB, sinks ...logdrive.Sink) (*logdrive.Logger, string) {
 	t.Helper()
 	dir := t.TempDir()
 	t.Setenv("LOGDRIVE", "")
 	t.Setenv("LOGDRIVE_AGENT", "off")
 	path := filepath.Join(dir, "quic.log")
 	logger, err := logdrive.Start(logdrive.Options{App: "quic", Path: path, RunDir: filepath.Join(dir, "run"), Level: "debug",
-		Bin: program(t), Full: logdrive.FullBlock})
+		Bin: program(t), Full: logdrive.FullBlock, Sinks: sinks})
 	if err != nil {
 		t.Fatal(err)
 	}
