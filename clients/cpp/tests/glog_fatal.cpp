@@ -119,7 +119,7 @@ void judge(const char *program, const End &end) {
     } else {
         check::that(text.find("main") != std::string::npos && text.find("(anonymous namespace)::die(std::") != std::string::npos, "the stack names no function", __FILE__, __LINE__,
                     std::string(end.how) + ":\n" + text);
-        check::that(text.find("die(std::") < text.find(" (glog_fatal.cpp:"), "the stack names no lines", __FILE__, __LINE__, text);
+        check::that(text.find(" (glog_fatal.cpp:", text.find("die(std::")) != std::string::npos, "the stack names no lines", __FILE__, __LINE__, text);
     }
     if (end.how == std::string("inline"))
         check::that(text.find("PC: @") < text.find("put_into_the_caller"), "a call in the caller's code has no name", __FILE__, __LINE__, text);
