@@ -196,6 +196,7 @@ impl Drain {
             }
             return;
         };
+        session.touch_rings(took == 0);
         if took == 0 {
             // If this fails, the thread that needs the ring finds out by itself and counts it.
             let _ = session.make_spare_ring(SPARE_RINGS);

@@ -266,7 +266,8 @@ impl Producer {
         let has_room = length <= ring.record_bytes_max()
             && end.has_room(length, urgent)
             && end.free_bytes() >= ring.capacity_bytes() as u64 / 2;
-        !has_room && ring.growth().is_due() && ring.header().state() != RingState::Quarantined
+        let is_busy = ring.growth().is_early() && position >= ring.capacity_bytes() as u64;
+        (is_busy || !has_room) && ring.growth().is_due() && ring.header().state() != RingState::Quarantined
     }
 
     /// The ring is not to be replaced for a moment.

@@ -38,6 +38,8 @@ pub(crate) struct Growth {
     at_ns: AtomicU64,
     /// 1 if the memory of the ring ends with this process.
     private: AtomicU32,
+    /// 1 if a thread that keeps logging gets a larger one before this one fills.
+    early: AtomicU32,
 }
 
 impl Growth {
@@ -46,6 +48,7 @@ impl Growth {
         Self {
             at_ns: AtomicU64::new(u64::MAX),
             private: AtomicU32::new(0),
+            early: AtomicU32::new(0),
         }
     }
 
@@ -64,6 +67,19 @@ impl Growth {
             u64::MAX => false,
             at_ns => crate::clock::monotonic_ns() >= at_ns,
         }
+    }
+
+    /// A thread that has logged as much as the ring has may get a larger one, although this one has room: the slow path comes
+    /// once for each half of a ring, and costs a call that finds its memory cold about a microsecond.
+    pub(crate) fn set_early(&self, is_early: bool) {
+        // Relaxed: a hint for the producing thread.
+        self.early.store(u32::from(is_early), Ordering::Relaxed);
+    }
+
+    /// Returns whether the ring may be replaced before it fills.
+    pub(crate) fn is_early(&self) -> bool {
+        // Relaxed: as above.
+        self.early.load(Ordering::Relaxed) != 0
     }
 
     /// The memory of the ring ends with this process.
@@ -118,6 +134,18 @@ pub(crate) fn record_bytes_max(capacity_bytes: usize) -> usize {
 #[cfg(not(loom))]
 pub(crate) fn number(ring: &mut Ring, index: u32) {
     ring.index = index;
+}
+
+/// Returns whether less than half of a ring is free.
+#[cfg(not(loom))]
+pub(crate) fn is_half_full(ring: &Ring) -> bool {
+    let header = ring.header();
+    // Relaxed: for the producing thread, whose own position it is; what is consumed later is more room.
+    let used = header
+        .committed
+        .load(Ordering::Relaxed)
+        .wrapping_sub(header.consumed.load(Ordering::Relaxed));
+    used > ring.capacity_bytes as u64 / 2
 }
 
 /// Touches pages of a ring's data, beside the thread that writes them, so that its calls find them there. Piece by piece: others

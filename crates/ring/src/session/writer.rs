@@ -10,7 +10,7 @@ use crate::control::ControlEntry;
 use crate::counts::CallsiteCounters;
 use crate::files::SessionDir;
 use crate::keep_file::KeepFile;
-use crate::limits::SMALL_FILE_SYSTEM_BYTES;
+use crate::limits::{SMALL_FILE_SYSTEM_BYTES, TOUCHED_BYTES, TOUCHED_PIECE_BYTES};
 use crate::process_identity::ProcessIdentity;
 use crate::ring::Ring;
 use crate::rules::RulesFile;
@@ -472,8 +472,18 @@ impl SessionWriter {
         })
     }
 
-    /// Makes a ring ahead of its need, so that the next thread finds one, and touches memory of one that a thread has begun to
-    /// use. An agent is asked for rings elsewhere.
+    /// Touches some memory of a larger ring that a thread has begun to use, so that its calls find the pages there: a piece
+    /// while the drain has work, more while it has none.
+    pub fn touch_rings(&self, is_idle: bool) {
+        let bytes = if is_idle {
+            TOUCHED_BYTES
+        } else {
+            TOUCHED_PIECE_BYTES
+        };
+        self.rings.touch(bytes);
+    }
+
+    /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
     ///
     /// # Errors
     /// As [`SessionWriter::acquire`].
@@ -481,7 +491,6 @@ impl SessionWriter {
         let Some(dir) = self.home.dir() else {
             return Ok(());
         };
-        self.rings.touch();
         if self.rings.lock().free.len() < spare {
             let first_bytes = self.rings.first_bytes();
             let ring = self.rings.make(Some(dir), self.header, first_bytes, false)?;

@@ -7,9 +7,8 @@ use crate::header::RingState;
 use crate::limits::{
     ENDED_RINGS_MAX, FIRST_RING_BYTES, FREE_RING_ATTEMPTS, FREE_RING_PAUSE_US, PREPARED_RINGS,
     RING_BYTES_MIN, RING_GROWTH, RING_ROOM_RETRY_MS, RINGS_MAX, ROOMY_RINGS_BYTES, SMALL_FILE_SYSTEM_BYTES,
-    TOUCHED_BYTES,
 };
-use crate::ring::{Ring, capacity_for, number, touch, unnamed_file};
+use crate::ring::{Ring, capacity_for, is_half_full, number, touch, unnamed_file};
 use crate::session_header::SessionHeader;
 use crate::waker::DrainWaker;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,8 +87,10 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    fn add(&mut self, ring: Arc<Ring>, header: &SessionHeader) {
+    /// Adds a ring; while all take no more than `roomy_bytes`, one whose thread keeps logging is replaced early.
+    fn add(&mut self, ring: Arc<Ring>, header: &SessionHeader, roomy_bytes: usize) {
         self.bytes += ring.capacity_bytes();
+        ring.growth().set_early(self.bytes <= roomy_bytes);
         self.all.push(ring);
         header.publish_ring_count(self.all.len() as u32);
     }
@@ -299,7 +300,7 @@ impl RingPool {
                 .map(|ring| number(ring, index as u32))
                 .is_some();
         if is_numbered {
-            rings.add(Arc::clone(ring), header);
+            rings.add(Arc::clone(ring), header, self.roomy_bytes);
         } else if let (Some(dir), Some(name)) = (dir, name) {
             dir.remove_ring_file(name);
         }
@@ -321,6 +322,12 @@ impl RingPool {
         before: &Ring,
     ) -> Option<Arc<Ring>> {
         let mut rings = self.lock();
+        if rings.bytes > self.roomy_bytes && before.growth().is_early() {
+            before.growth().set_early(false);
+            if !is_half_full(before) {
+                return None;
+            }
+        }
         if let Some(at) = rings.free.iter().position(|ring| is_better(ring, before)) {
             return Some(rings.free.swap_remove(at));
         }
@@ -374,12 +381,12 @@ impl RingPool {
     }
 
     /// Touches pages of a ring that has replaced a smaller one: the call that made it took none of the time for that.
-    pub(super) fn touch(&self) {
+    pub(super) fn touch(&self, bytes: usize) {
         let Some((ring, touched)) = self.lock().untouched.pop() else {
             return;
         };
-        touch(&ring, touched, TOUCHED_BYTES);
-        let touched = touched + TOUCHED_BYTES;
+        touch(&ring, touched, bytes);
+        let touched = touched + bytes;
         if touched < ring.capacity_bytes() {
             self.lock().untouched.push((ring, touched));
         }
@@ -424,7 +431,8 @@ impl RingPool {
     ) -> Result<MutexGuard<'_, Rings>, RingError> {
         let mut rings = self.lock();
         check_count(rings.all.len())?;
-        rings.add(ring, header);
+        // An agent has few larger rings in stock: for threads whose rings fill.
+        rings.add(ring, header, 0);
         Ok(rings)
     }
 
