@@ -9,7 +9,7 @@ use crate::docs_args::{CompletionsArgs, ManArgs};
 use crate::drain::DrainArgs;
 use crate::dump_args::DumpArgs;
 use crate::filter_args::FilterArgs;
-use crate::limits::LAST_RECORDS_MAX;
+use crate::limits::{AROUND_RECORDS_MAX, LAST_RECORDS_MAX};
 use crate::paint::ColorChoice;
 use crate::query::args::QueryArgs;
 use crate::run_args::RunArgs;
@@ -116,8 +116,8 @@ pub(crate) enum Command {
 /// Merge log files by time, filter them and colour them
 ///
 /// Reads text, JSON lines, logfmt and glog as Logdrive writes them, and much of what others write. A line that does
-/// not begin with a time belongs to the record before it. Files ending in .gz and .zst, and standard input, may be
-/// compressed. Each file should be in order of time; records that are a little late are put into their place.
+/// not begin with a time belongs to the record before it. Files and standard input may be
+/// compressed with gzip, zstd, xz or bzip2. Each file should be in order of time; records that are a little late are put into their place.
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]
 pub(crate) struct CatArgs {
@@ -137,8 +137,14 @@ pub(crate) struct CatArgs {
     )]
     pub(crate) lines: Option<u32>,
 
+    /// Go on when the end is reached, and print what comes, through rotation and truncation
+    #[arg(short = 'F', long, conflicts_with_all = ["all", "no_merge"])]
+    pub(crate) follow: bool,
+
     #[command(flatten)]
     pub(crate) filters: FilterArgs,
+    #[command(flatten)]
+    pub(crate) around: AroundArgs,
     #[command(flatten)]
     pub(crate) times: TimeArgs,
 
@@ -154,6 +160,44 @@ pub(crate) struct CatArgs {
     /// Put the name of its file before each record
     #[arg(short = 'H', long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) with_filename: bool,
+    /// On a terminal, print without a pager
+    ///
+    /// The pager is that of LOGDRIVE_PAGER or PAGER, or else less; into files and pipes there is none.
+    #[arg(long, help_heading = "Output")]
+    pub(crate) no_pager: bool,
+}
+
+/// Records around those that pass.
+#[derive(Debug, Args)]
+pub(crate) struct AroundArgs {
+    /// Print also N records before and behind each that passes the filters, and a line `--` between groups
+    #[arg(
+        short = 'C', long, value_name = "N", conflicts_with_all = ["lines", "follow"], help_heading = "Filters",
+        value_parser = clap::value_parser!(u32).range(..=i64::from(AROUND_RECORDS_MAX))
+    )]
+    context: Option<u32>,
+    /// The same, before it only
+    #[arg(
+        short = 'B', long, value_name = "N", conflicts_with_all = ["lines", "follow"], help_heading = "Filters",
+        value_parser = clap::value_parser!(u32).range(..=i64::from(AROUND_RECORDS_MAX))
+    )]
+    before_context: Option<u32>,
+    /// The same, behind it only
+    #[arg(
+        short = 'A', long, value_name = "N", conflicts_with_all = ["lines", "follow"], help_heading = "Filters",
+        value_parser = clap::value_parser!(u32).range(..=i64::from(AROUND_RECORDS_MAX))
+    )]
+    after_context: Option<u32>,
+}
+
+impl AroundArgs {
+    /// Number of records before and behind.
+    pub(crate) fn records(&self) -> (usize, usize) {
+        let around = self.context.unwrap_or(0);
+        let before = self.before_context.unwrap_or(around);
+        let behind = self.after_context.unwrap_or(around);
+        (before as usize, behind as usize)
+    }
 }
 
 impl CatArgs {
@@ -234,10 +278,12 @@ Examples:
   logdrive cat app.log --all -f 'order_id=7'      one order, through all rotated files
   logdrive cat app.log -f 'took_ms>250' -n 20     the last 20 slow ones
   logdrive cat quic.log --format qlog > c.sqlog   a connection of quic-go, for qvis
+  logdrive cat app.log -l error -C 3               errors, and what happened around them
+  logdrive cat app.log --since 'yesterday 14:00' --local
   logdrive cat app.log -m net::quic -t worker-3   one module in one thread
   logdrive cat app.log --json | jq .message       text made into JSON lines
   logdrive cat app.json --format logfmt           JSON made into pairs; also --format text
-  tail -f app.log | logdrive cat -l error         errors as they come
+  logdrive cat app.log --follow -l error          errors as they come
   zcat old.gz | logdrive cat --color always | less -R
 
 Lines of glog carry no zone and are read as local time, as glog writes it: set TZ for another zone.

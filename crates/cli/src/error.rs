@@ -27,6 +27,8 @@ pub(crate) enum CliError {
     Directory { path: PathBuf },
     #[error("{cause}")]
     Query { cause: logdrive_query::QueryError },
+    #[error("a qlog trace is made of a whole log: leave out --follow")]
+    QlogFollow,
     #[error("no file is named: name log files, or - to read standard input")]
     NothingToRead,
     #[error("{count} files are too many at once: name {limit} at most, or merge them in parts")]
@@ -77,6 +79,10 @@ pub(crate) enum CliError {
         "there is no file {name}, and no running program of that name; `logdrive ps` lists those there are"
     )]
     NothingToView { name: String },
+    #[error("{name} is a file: name files only, or programs only")]
+    FileAmongPrograms { name: String },
+    #[error("{} is compressed, a segment or no file, and cannot be followed: `logdrive cat` prints it", path.display())]
+    NotFollowed { path: PathBuf },
     #[error("a screen needs a terminal: `logdrive cat` prints to files and pipes")]
     NoTerminal,
     #[error("no running process named {name}{hint}")]
@@ -117,7 +123,9 @@ impl CliError {
         match self {
             Self::NothingToRead
             | Self::NoTerminal
+            | Self::QlogFollow
             | Self::Query { .. }
+            | Self::FileAmongPrograms { .. }
             | Self::TooManyFiles { .. }
             | Self::NoManual { .. }
             | Self::NothingToListen

@@ -32,7 +32,7 @@ pub(crate) fn read_instant_in(
         .unwrap_or(Timestamp::UNIX_EPOCH)
         .to_zoned(zone.clone());
     let found = read_moment(text, zone)
-        .or_else(|| Some(edge.of_day(read_date(text)?, zone)?))
+        .or_else(|| edge.of_day(read_date(text)?, zone))
         .or_else(|| read_moment(&format!("{}T{text}", now.date()), zone))
         .or_else(|| read_ago(text, &now))
         .or_else(|| read_english(text, edge, &now));

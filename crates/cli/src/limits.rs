@@ -50,3 +50,9 @@ pub(crate) const DUMP_WAIT_MS_MAX: u64 = 10_000;
 
 /// Interval at which `dump` checks for the answer, in milliseconds.
 pub(crate) const DUMP_LOOK_MS: u64 = 2;
+
+/// Bytes of records that are kept for `cat -B`, until one behind them passes.
+pub(crate) const AROUND_BYTES_MAX: usize = 64 << 20;
+
+/// Records around each that passes, of `cat -C`.
+pub(crate) const AROUND_RECORDS_MAX: u32 = 100_000;

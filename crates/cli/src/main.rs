@@ -31,6 +31,7 @@ mod live;
 mod members;
 mod mute;
 mod output;
+mod pager;
 mod paint;
 mod ps;
 mod query;

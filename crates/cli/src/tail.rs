@@ -4,6 +4,7 @@
 //! log files. Both meet at one moment: the follower begins first, then the files are read once they have everything up
 //! to that moment, which takes the time between two flushes of the log, 25 ms by default.
 
+pub(crate) mod files;
 pub(crate) mod past;
 mod pause;
 
@@ -37,6 +38,14 @@ const EXTEND_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs the command.
 pub(crate) fn run(args: &TailArgs, color: ColorChoice) -> Result<(), CliError> {
+    // A session is a directory, and no program has the name of a file.
+    let is_file = |name: &String| Path::new(name).is_file();
+    if !args.names.is_empty() && args.names.iter().all(is_file) {
+        return files::follow(&files::FileArgs::of_tail(args), color);
+    }
+    if let Some(file) = args.names.iter().find(|name| is_file(name)) {
+        return Err(CliError::FileAmongPrograms { name: safe(file) });
+    }
     let signals = Signals::new(&[SIGHUP, SIGINT, SIGTERM])?;
     let mut tail = Tail::new(args, color)?;
     tail.scan()?;
@@ -138,6 +147,7 @@ impl<'a> Tail<'a> {
                 args.since.as_ref().and_then(|since| since.unix_ns(&args.zone)),
                 format,
                 color,
+                args.zone.asked(),
             )?,
             known: BTreeMap::new(),
             next_id: 0,

@@ -16,8 +16,9 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TailArgs {
-    /// Applications (all their processes, later ones too), process ids or session directories; all without one
-    #[arg(value_name = "APP|PID|PATH")]
+    /// Applications (all their processes, later ones too), process ids or session directories, or log files; all programs
+    /// without one
+    #[arg(value_name = "APP|PID|PATH|FILE")]
     pub(crate) names: Vec<String>,
     /// Begin with the last N records, from the log files; 10 without --since
     #[arg(
@@ -54,6 +55,7 @@ Examples:
   logdrive tail shop -q 'timeout or took_ms:>250'  words, or slow ones
   logdrive tail shop --since 5m              the last five minutes, then live
   logdrive tail 4711 -n 0 --json | jq .message
+  logdrive tail app.log web.log              log files of any program, through rotation
   logdrive tail shop --wait                  from the first record of the next start on
   logdrive tail shop -n 100 --no-follow      a look at the end of its logs
 

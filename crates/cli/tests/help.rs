@@ -6,13 +6,14 @@ use std::fs;
 use std::path::Path;
 use support::{run, stdout, text};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "run",
     "collect",
     "send",
     "bench",
     "cat",
     "tail",
+    "view",
     "top",
     "ps",
     "stats",

@@ -8,7 +8,9 @@ use crate::part::{Pair, Part};
 use crate::pen::{Pen, Piece};
 use crate::record::Record;
 use crate::times::Times;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use std::borrow::Cow;
 
 /// Form in which a record of a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +105,40 @@ impl Formatter {
             out.push(b'\n');
         }
         is_kept
+    }
+
+    /// Returns a record with its time in another zone, in the form and with the digits that it has; a record without a time
+    /// as it is. A time that is a number becomes a text.
+    ///
+    /// ```
+    /// use jiff::tz::{TimeZone, offset};
+    /// use logdrive_reader::Formatter;
+    /// let line = b"2026-11-21T12:34:56.5Z INFO  ready\n";
+    /// let zone = TimeZone::fixed(offset(2));
+    /// let zoned = Formatter::new().in_zone(line, &zone);
+    /// assert_eq!(&*zoned, b"2026-11-21T14:34:56.5+02:00 INFO  ready\n");
+    /// ```
+    pub fn in_zone<'a>(&mut self, record: &'a [u8], zone: &TimeZone) -> Cow<'a, [u8]> {
+        self.record.read(record, &mut self.times);
+        let part = self.record.time;
+        let Some(unix_ns) = self.record.unix_ns.filter(|_| !part.is_empty()) else {
+            return Cow::Borrowed(record);
+        };
+        let (start, end) = (part.start(), part.end());
+        let mut text = zoned_text(part.of(record), unix_ns, zone, self.record.form == Form::Glog);
+        let is_string = start > 0 && record.get(start - 1) == Some(&b'"');
+        if self.record.form == Form::Json && !is_string {
+            text = format!("\"{text}\"");
+        }
+        let (before, after) = (record.get(..start), record.get(end..));
+        Cow::Owned(
+            [
+                before.unwrap_or_default(),
+                text.as_bytes(),
+                after.unwrap_or_default(),
+            ]
+            .concat(),
+        )
     }
 
     /// Returns a record in a form, with the process that wrote it if one is given.
@@ -232,5 +268,90 @@ fn piece_of_value(role: Option<Role>, record: &Record) -> Piece {
         (Some(Role::Level), Some(level)) => Piece::Level(level),
         (Some(Role::Time | Role::Target | Role::Module | Role::File | Role::Line), _) => Piece::Detail,
         _ => Piece::Plain,
+    }
+}
+
+/// A time in a zone, written as another one is.
+fn zoned_text(written: &[u8], unix_ns: u64, zone: &TimeZone, is_glog: bool) -> String {
+    // Every u64 of nanoseconds lies before the year 2600.
+    let time = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    let zoned = time.to_zoned(zone.clone());
+    if is_glog {
+        let date = if written.get(4) == Some(&b' ') {
+            "%m%d"
+        } else {
+            "%Y%m%d"
+        };
+        return zoned.strftime(&format!("{date} %H:%M:%S.%6f")).to_string();
+    }
+    let separator = if written.get(10) == Some(&b' ') { ' ' } else { 'T' };
+    let point = written.iter().position(|byte| matches!(byte, b'.' | b','));
+    let fraction = written
+        .get(point.map_or(written.len(), |point| point + 1)..)
+        .unwrap_or_default();
+    let digits = match written.get(4) == Some(&b'-') {
+        true => fraction
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count()
+            .min(9),
+        false => 9,
+    };
+    let mut text = zoned
+        .strftime(&format!("%Y-%m-%d{separator}%H:%M:%S"))
+        .to_string();
+    if digits > 0 {
+        let nanos = format!("{:09}", zoned.subsec_nanosecond());
+        let mark = point
+            .and_then(|point| written.get(point))
+            .filter(|mark| **mark == b',');
+        text.push(mark.map_or('.', |_| ','));
+        text.push_str(nanos.get(..digits).unwrap_or_default());
+    }
+    text.push_str(&match zoned.offset().is_zero() {
+        true => "Z".to_owned(),
+        false => zoned.strftime("%:z").to_string(),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_a_zone_in_their_own_form() {
+        let zone = TimeZone::posix("CET-1").expect("a good zone");
+        let mut formatter = Formatter::new();
+        for (line, expected) in [
+            (
+                "2026-11-21T12:34:56.123456789Z INFO  x",
+                "2026-11-21T13:34:56.123456789+01:00 INFO  x",
+            ),
+            (
+                "[2026-11-21 12:34:56,5] [info] x",
+                "[2026-11-21 13:34:56,5+01:00] [info] x",
+            ),
+            (
+                "2026-11-21T12:34:56Z INFO  x",
+                "2026-11-21T13:34:56+01:00 INFO  x",
+            ),
+            (
+                r#"{"ts":"2026-11-21T12:34:56.5Z","level":"INFO","message":"x"}"#,
+                r#"{"ts":"2026-11-21T13:34:56.5+01:00","level":"INFO","message":"x"}"#,
+            ),
+            (
+                r#"{"level":"INFO","ts":1795264496,"msg":"x"}"#,
+                r#"{"level":"INFO","ts":"2026-11-21T13:34:56.000000000+01:00","msg":"x"}"#,
+            ),
+            (
+                "ts=2026-11-21T12:34:56Z level=info msg=x",
+                "ts=2026-11-21T13:34:56+01:00 level=info msg=x",
+            ),
+            ("no time", "no time"),
+        ] {
+            let zoned = formatter.in_zone(line.as_bytes(), &zone);
+            assert_eq!(String::from_utf8_lossy(&zoned), expected, "{line}");
+        }
     }
 }

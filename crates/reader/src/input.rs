@@ -2,6 +2,7 @@
 
 use crate::error::ReadError;
 use crate::filter::Filter;
+use crate::limits::{CHUNK_BYTES, XZ_MEMORY_KIB_MAX};
 use crate::log_files::LogFile;
 use crate::segment::{MAGIC, SegmentLines};
 use logdrive_drain::layout::Style;
@@ -12,9 +13,11 @@ use std::io::{self, Cursor, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The first bytes of gzip and of zstd.
+/// The first bytes of gzip, of zstd, of xz and of bzip2; behind the latter comes a digit.
 pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const XZ: [u8; 4] = [0xfd, b'7', b'z', b'X'];
+const BZIP2: [u8; 3] = *b"BZh";
 
 /// A file that is open.
 struct OpenFile {
@@ -211,17 +214,23 @@ pub fn decoder(mut file: File) -> io::Result<Option<Box<dyn Read + Send + Sync>>
 
 /// Returns the reader of a file whose first bytes have been read, and whether it decompresses.
 fn reader_behind(first: Vec<u8>, file: File) -> io::Result<(Box<dyn Read + Send + Sync>, bool)> {
-    let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);
+    let compression = Compression::of(&first);
     let raw = Cursor::new(first).chain(file);
-    let reader: Box<dyn Read + Send + Sync> = match (is_gzip, is_zstd) {
-        (true, _) => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-        (_, true) => Box::new(zstd::stream::read::Decoder::new(raw)?),
-        _ => Box::new(raw),
+    let reader: Box<dyn Read + Send + Sync> = match compression {
+        None => Box::new(raw),
+        Some(Compression::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(raw)),
+        Some(Compression::Zstd) => Box::new(zstd::stream::read::Decoder::new(raw)?),
+        Some(Compression::Xz) => {
+            // Its decoder reads single bytes.
+            let raw = io::BufReader::with_capacity(CHUNK_BYTES, raw);
+            Box::new(lzma_rust2::XzReader::new_mem_limit(raw, true, XZ_MEMORY_KIB_MAX))
+        }
+        Some(Compression::Bzip2) => Box::new(bzip2::read::MultiBzDecoder::new(raw)),
     };
-    Ok((reader, is_gzip || is_zstd))
+    Ok((reader, compression.is_some()))
 }
 
-/// Whether a file is read as it stands, in any order: it is a regular one, not compressed, and no segment.
+/// Returns whether a file is read as it stands, in any order: it is a regular one, not compressed, and no segment.
 ///
 /// # Errors
 /// When it cannot be opened or read.
@@ -242,17 +251,40 @@ pub fn is_plain_text(path: &Path) -> Result<bool, ReadError> {
     }
     let mut file = File::open(path).map_err(ReadError::open(path))?;
     let first = first_bytes(&mut file).map_err(ReadError::read(path))?;
-    Ok(!first.starts_with(&GZIP) && first != ZSTD && first != MAGIC)
+    Ok(Compression::of(&first).is_none() && first != MAGIC)
+}
+
+/// Compression of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compression {
+    Gzip,
+    Zstd,
+    Xz,
+    Bzip2,
+}
+
+impl Compression {
+    /// Reads the first bytes of a file.
+    fn of(first: &[u8]) -> Option<Self> {
+        match first {
+            first if first.starts_with(&GZIP) => Some(Self::Gzip),
+            first if first == ZSTD => Some(Self::Zstd),
+            first if first == XZ => Some(Self::Xz),
+            [.., b'1'..=b'9'] if first.starts_with(&BZIP2) => Some(Self::Bzip2),
+            _ => None,
+        }
+    }
 }
 
 /// Reads the bytes that say how a file is compressed, whatever its name, as standard input has none.
 fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
     let mut first = Vec::with_capacity(ZSTD.len());
     // A log that is not compressed must not wait for its next byte.
-    while first.len() < ZSTD.len()
-        && !first.starts_with(&GZIP)
-        && (ZSTD.starts_with(&first) || GZIP.starts_with(&first))
-    {
+    let may_be = |first: &[u8]| {
+        let mut magics = [&GZIP[..], &ZSTD, &XZ, &BZIP2, &MAGIC].into_iter();
+        magics.any(|magic| magic.starts_with(first) || (magic == BZIP2 && first == BZIP2))
+    };
+    while first.len() < ZSTD.len() && !first.starts_with(&GZIP) && may_be(&first) {
         let mut bytes = [0; ZSTD.len()];
         let room = bytes.get_mut(first.len()..).unwrap_or_default();
         match file.read(room) {

@@ -97,3 +97,6 @@ pub(crate) const PAGES_INDEXED_MAX: u32 = 1 << 20;
 
 /// Bytes of pages that are kept in memory.
 pub(crate) const PAGES_KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of an xz decoder, in KiB: what `xz -9` asks for is 64 MiB and some.
+pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 * 1024;

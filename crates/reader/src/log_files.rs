@@ -114,7 +114,8 @@ impl Place {
 /// the file it asked for.
 fn read_name<'a>(name: &'a str, stem: &str, extension: &str) -> Option<(&'a str, Place)> {
     let rest = name.strip_prefix(stem)?;
-    let plain = rest.strip_suffix(".zst").or_else(|| rest.strip_suffix(".gz"));
+    let endings = [".zst", ".gz", ".xz", ".bz2"];
+    let plain = endings.iter().find_map(|ending| rest.strip_suffix(ending));
     let middle = plain.unwrap_or(rest).strip_suffix(extension)?;
     let (process, rotated) = split_process(middle)?;
     let mut place = Place {

@@ -6,6 +6,7 @@ use crate::filter_args::FilterArgs;
 use crate::format_args::Format;
 use crate::output::Output;
 use crate::paint::ColorChoice;
+use jiff::tz::TimeZone;
 use logdrive_reader::{Filter, Shape};
 use std::io::IsTerminal;
 
@@ -22,6 +23,7 @@ impl Lines {
         since_ns: Option<u64>,
         format: Format,
         color: ColorChoice,
+        zone: Option<TimeZone>,
     ) -> Result<Self, CliError> {
         let paint = color.for_stdout();
         let options = PrintOptions {
@@ -30,6 +32,7 @@ impl Lines {
             safe: paint.on || std::io::stdout().is_terminal(),
             with_name: false,
             marked: args.marked(),
+            zone,
         };
         Ok(Self {
             filter: args.filter(since_ns, None),
@@ -42,6 +45,19 @@ impl Lines {
     #[inline]
     pub(crate) fn print(&mut self, line: &[u8]) -> Result<(), CliError> {
         self.printer.print("", line, false)
+    }
+
+    /// Prints lines that go on with the record that was printed last.
+    pub(crate) fn print_further(&mut self, lines: &[u8]) -> Result<(), CliError> {
+        self.printer.print("", lines, true)
+    }
+
+    /// Prints a record of a log file, as it stands or in the form that was asked for.
+    pub(crate) fn print_record(&mut self, record: &[u8], is_as_it_stands: bool) -> Result<(), CliError> {
+        match is_as_it_stands {
+            true => self.print(record),
+            false => self.print_past(record, None),
+        }
     }
 
     /// Writes all that was printed.

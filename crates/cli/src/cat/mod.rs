@@ -2,6 +2,7 @@
 //!
 //! The reader (`logdrive_reader`) parses, filters and merges; [`mod@print`] puts its records on standard output.
 
+mod around;
 pub(crate) mod lines;
 mod print;
 mod qlog;
@@ -10,12 +11,15 @@ use crate::args::{CatArgs, CatFormat};
 use crate::error::CliError;
 use crate::limits::THREADED_LOGS_MAX;
 use crate::output::{Output, titled_note};
+use crate::pager::Pager;
 use crate::paint::{ColorChoice, Style};
 use crate::suggestion::most_similar;
+use crate::tail::files::{self, FileArgs};
+use around::Around;
 use logdrive_drain::layout::Style as SegmentStyle;
 use logdrive_reader::{
-    DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LogFile, Shape, Sink, Source, SourceOptions,
-    chain, chunk_bytes, log_files, merge,
+    DIRECTORY_ENTRIES_MAX, FILES_MAX, Filter, Input, Last, LineFilter, LogFile, Shape, Sink, Source,
+    SourceOptions, chain, chunk_bytes, log_files, merge,
 };
 pub(crate) use print::Shaper;
 use print::{PrintOptions, Printer};
@@ -26,13 +30,37 @@ use std::path::{Path, PathBuf};
 
 /// Runs the command. `false` when something could not be read, which has been said.
 pub(crate) fn run(args: &CatArgs, color: ColorChoice) -> Result<bool, CliError> {
+    if args.follow {
+        return files::follow(&FileArgs::of_cat(args)?, color).map(|()| true);
+    }
+    // Before standard output is the pager's: colours and escapes are those of the terminal.
+    let options = print_options(args, color);
+    let pager = match args.no_pager {
+        true => None,
+        false => Pager::start(),
+    };
+    let printed = print_all(args, options, color);
+    if let Some(pager) = pager {
+        pager.finish();
+    }
+    printed
+}
+
+fn print_all(args: &CatArgs, options: PrintOptions, color: ColorChoice) -> Result<bool, CliError> {
     let filter = args.filters.filter(args.times.since_ns(), args.times.until_ns());
-    let mut printer = Printer::new(print_options(args, color), Output::stdout()?, color.for_stderr());
+    let mut printer = Printer::new(options, Output::stdout()?, color.for_stderr());
     let mut sources = open_sources(args, &mut printer)?;
+    let (before, behind) = args.around.records();
     if args.format() == Some(CatFormat::Qlog) {
         let mut trace = QlogPrinter::new(&mut printer);
         read(args, &mut sources, &filter, &mut trace)?;
         trace.finish();
+    } else if before + behind > 0 {
+        let mut around = Around::new(LineFilter::new(filter.clone()), before, behind, &mut printer);
+        match args.no_merge {
+            true => chain(&mut sources, &Filter::default(), &mut around)?,
+            false => merge(&mut sources, &Filter::default(), &mut around)?,
+        }
     } else {
         start_threads(args, &mut sources, &filter, &printer);
         read(args, &mut sources, &filter, &mut printer)?;
@@ -87,6 +115,7 @@ fn print_options(args: &CatArgs, color: ColorChoice) -> PrintOptions {
         safe: paint.on || std::io::stdout().is_terminal(),
         with_name: args.with_filename,
         marked: args.filters.marked(),
+        zone: args.times.zone.asked(),
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::error::CliError;
 use crate::output::{Output, titled_note};
 use crate::paint::{ColorChoice, Paint, RESET, Style};
+use jiff::tz::TimeZone;
 use logdrive_reader::{
     Formatter, Needle, Pen, Piece, ReadError, Shape, ShapeRecord, Shapes, Sink, SourceRecord, put_safe,
 };
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ pub(super) struct PrintOptions {
     pub(super) with_name: bool,
     /// Texts that are marked where they are found.
     pub(super) marked: Vec<Needle>,
+    /// Zone in which times are shown, if another one than their own was asked for.
+    pub(super) zone: Option<TimeZone>,
 }
 
 /// Prints records.
@@ -49,6 +53,11 @@ impl Printer {
     /// Prints one record, or a further piece of the record before.
     #[inline]
     pub(super) fn print(&mut self, name: &str, record: &[u8], goes_on: bool) -> Result<(), CliError> {
+        let zoned = match &self.options.zone {
+            Some(zone) if !goes_on => self.formatter.in_zone(record, zone),
+            _ => Cow::Borrowed(record),
+        };
+        let record = &*zoned;
         if self.lacks_end && !goes_on {
             self.output.bytes.push(b'\n');
         }
@@ -76,6 +85,17 @@ impl Printer {
         Ok(self.output.flush_if_full()?)
     }
 
+    /// Prints a line between groups of records that are apart; JSON and logfmt have none.
+    pub(super) fn print_gap(&mut self) -> Result<(), CliError> {
+        if matches!(self.options.shape, Shape::AsIs | Shape::Text) {
+            if std::mem::take(&mut self.lacks_end) {
+                self.output.bytes.push(b'\n');
+            }
+            writeln!(self.output.bytes, "{}", self.options.paint.the(Style::Dim, "--"))?;
+        }
+        Ok(())
+    }
+
     /// Reports that something could not be read. The rest goes on.
     pub(super) fn fail(&mut self, error: &CliError) -> Result<(), CliError> {
         // In the order of what happened, when both go to one terminal.
@@ -96,7 +116,7 @@ impl Printer {
     /// Makers of what is printed, for threads that read; none where records are printed as they stand.
     pub(super) fn shapes(&self) -> Option<Shapes> {
         let options = self.options.clone();
-        let is_plain = options.shape == Shape::AsIs && !options.safe;
+        let is_plain = options.shape == Shape::AsIs && !options.safe && options.zone.is_none();
         let make = move || -> Box<dyn ShapeRecord> {
             Box::new(Shaper {
                 options: options.clone(),
@@ -152,6 +172,7 @@ impl Shaper {
                 paint,
                 safe: paint.on || std::io::stdout().is_terminal(),
                 with_name: false,
+                zone: None,
                 marked: Vec::new(),
             },
             formatter: Formatter::new(),
@@ -161,6 +182,11 @@ impl Shaper {
 
 impl ShapeRecord for Shaper {
     fn shape(&mut self, record: &[u8], goes_on: bool, out: &mut Vec<u8>) {
+        let zoned = match &self.options.zone {
+            Some(zone) if !goes_on => self.formatter.in_zone(record, zone),
+            _ => Cow::Borrowed(record),
+        };
+        let record = &*zoned;
         if self.options.shape == Shape::AsIs && !self.options.safe {
             return out.extend_from_slice(record);
         }

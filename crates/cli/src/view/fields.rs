@@ -25,7 +25,7 @@ pub(super) const REST: &str = "other fields";
 pub(super) struct FieldChoice {
     pub(super) name: String,
     pub(super) is_shown: bool,
-    /// Whether it stands at a place of its own, and not among the other fields.
+    /// Set if it stands at a place of its own, and not among the other fields.
     pub(super) is_placed: bool,
 }
 
@@ -96,7 +96,7 @@ impl Fields {
         }
     }
 
-    /// Whether a field stands among the other fields.
+    /// Returns whether a field stands among the other fields.
     pub(super) fn is_among_rest(&self, name: &str) -> bool {
         !self
             .choices

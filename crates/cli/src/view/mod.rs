@@ -174,11 +174,12 @@ impl Viewer {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(io::Error::from(errno).into()),
         }
-        let [typed, signalled] = waited.map(|fd| fd.revents());
+        let [typed, _] = waited.map(|fd| fd.revents());
         if typed.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Ok(true);
         }
-        while let Some(number) = signals.take().filter(|_| !signalled.is_empty()) {
+        // A signal that interrupted the wait is there without its descriptor being seen.
+        while let Some(number) = signals.take() {
             let effect = match number {
                 SIGWINCH => Effect::Redraw,
                 SIGTSTP => Effect::Suspend,

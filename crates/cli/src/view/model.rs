@@ -106,12 +106,12 @@ impl Model {
             .unwrap_or(TimeZone::UTC)
     }
 
-    /// Whether something is being searched or built.
+    /// Returns whether something is being searched or built.
     pub(super) fn is_busy(&self) -> bool {
         self.job.is_some() || self.window.is_building()
     }
 
-    /// Whether a search is under way, which a key stops.
+    /// Returns whether a search is under way, which a key stops.
     pub(super) fn is_searching(&self) -> bool {
         self.job.is_some()
     }

@@ -68,7 +68,7 @@ impl Shown {
     }
 }
 
-/// Whether a record passes, or stands close to one that does.
+/// Returns whether a record passes, or stands close to one that does.
 pub(super) fn is_shown(line: &mut TimeLine, place: RecordPlace, context: usize) -> bool {
     if line.record_passes(place) {
         return true;

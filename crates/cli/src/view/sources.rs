@@ -146,12 +146,12 @@ impl Sources {
         })
     }
 
-    /// Whether something is still being copied.
+    /// Returns whether something is still being copied.
     pub(super) fn is_copying(&self) -> bool {
         self.spools.iter().any(|spool| !spool.is_done()) && self.rings.is_none()
     }
 
-    /// Whether logs may grow within a moment.
+    /// Returns whether logs may grow within a moment.
     pub(super) fn is_live(&self) -> bool {
         self.rings.is_some() || self.is_copying()
     }

@@ -33,7 +33,7 @@ struct Build {
     context: usize,
     rows: VecDeque<RecordPlace>,
     selected: usize,
-    /// Whether the walk to both sides has found its end.
+    /// Set if the walk to both sides has found its end.
     has_end: [bool; 2],
 }
 
@@ -51,7 +51,7 @@ impl Window {
         self.rows.get(self.selected).copied()
     }
 
-    /// Whether a build is under way.
+    /// Returns whether a build is under way.
     pub(super) fn is_building(&self) -> bool {
         self.build.is_some()
     }
@@ -94,7 +94,7 @@ impl Window {
 }
 
 impl Build {
-    /// Whether it is done.
+    /// Returns whether it is done.
     fn go_on(&mut self, line: &mut TimeLine, height: usize, budget: &mut Budget) -> bool {
         let above = self.target.above.min(height - 1);
         loop {

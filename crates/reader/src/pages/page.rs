@@ -20,7 +20,7 @@ pub struct PageRecord {
     pub unix_ns: u64,
     /// Its level, if it says one.
     pub level: Option<Level>,
-    /// Whether it begins with a time, and so is not just a line.
+    /// Set if it begins with a time, and so is not just a line.
     pub has_head: bool,
     start: u32,
     end: u32,
@@ -41,11 +41,11 @@ pub(crate) struct PageBytes {
     pub(crate) bytes: Vec<u8>,
     /// Number of bytes of the page itself.
     pub(crate) own: usize,
-    /// Whether this is the first page.
+    /// Set if this is the first page.
     pub(crate) is_first: bool,
-    /// Whether the log ends with these bytes.
+    /// Set if the log ends with these bytes.
     pub(crate) is_end: bool,
-    /// Whether no record of the log begins with a time: then each line is one.
+    /// Set if no record of the log begins with a time: then each line is one.
     pub(crate) is_lines: bool,
 }
 

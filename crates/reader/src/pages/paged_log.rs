@@ -35,7 +35,7 @@ pub struct PagedLog {
     file: File,
     page_bytes: u64,
     length: AtomicU64,
-    /// Whether no record of it begins with a time, as far as its first page shows.
+    /// Set if no record of it begins with a time, as far as its first page shows.
     is_lines: AtomicBool,
 }
 

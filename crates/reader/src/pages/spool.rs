@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Default)]
 struct Shared {
     is_done: AtomicBool,
-    /// Whether nobody needs the rest.
+    /// Set if nobody needs the rest.
     is_over: AtomicBool,
     failures: Mutex<Vec<String>>,
 }
@@ -85,7 +85,7 @@ impl Spool {
         Arc::clone(&self.log)
     }
 
-    /// Whether all was copied.
+    /// Returns whether all was copied.
     pub fn is_done(&self) -> bool {
         // Relaxed: only shown.
         self.shared.is_done.load(Ordering::Relaxed)

@@ -108,7 +108,7 @@ impl TimeLine {
         self.filter_number
     }
 
-    /// Whether there is a filter.
+    /// Returns whether there is a filter.
     pub fn is_filtered(&self) -> bool {
         self.filter.is_some()
     }
@@ -252,7 +252,7 @@ impl TimeLine {
         Some(read(record, &page.plain(record)))
     }
 
-    /// Whether a record passes the filter.
+    /// Returns whether a record passes the filter.
     pub fn record_passes(&mut self, place: RecordPlace) -> bool {
         self.passes(place.log, place.page)
             .is_none_or(|passes| passes.get(place.record as usize).copied().unwrap_or(false))
@@ -387,6 +387,8 @@ impl TimeLine {
         budget: &mut Budget,
     ) -> (Head, bool) {
         let (mut number, mut record) = from;
+        // Records that come to the last page stand behind those that it has now.
+        let mut end = from;
         let last_ns = self.range.1;
         while number < self.pages(log) {
             if let Some(facts) = self.index.facts(log, number) {
@@ -397,6 +399,7 @@ impl TimeLine {
                     return (Head::From(number, record), true);
                 }
                 if !self.may_have(log, number, &facts, want) || facts.last_ns < self.range.0 {
+                    end = (number, facts.records() as u32);
                     (number, record) = (number + 1, 0);
                     continue;
                 }
@@ -417,10 +420,10 @@ impl TimeLine {
                     return (Head::Found(place_of(found, log, number, place)), true);
                 }
             }
+            end = (number, page.records().len() as u32);
             (number, record) = (number + 1, 0);
         }
-        // More may come: a log that grows goes on here.
-        (Head::End, true)
+        (Head::Ended(end.0, end.1), true)
     }
 
     /// The same, backwards.
@@ -474,7 +477,7 @@ impl TimeLine {
         }
     }
 
-    /// Whether a page may have a record that is wanted, by its counts.
+    /// Returns whether a page may have a record that is wanted, by its counts.
     fn may_have(&self, log: u32, page: u32, facts: &PageFacts, want: Want<'_>) -> bool {
         let passing = match (want, &self.filter) {
             (Want::All, _) | (_, None) => Some(*facts),
@@ -486,7 +489,7 @@ impl TimeLine {
         }
     }
 
-    /// Whether a page is in memory and judged, or the budget allows that.
+    /// Returns whether a page is in memory and judged, or the budget allows that.
     fn is_ready(&mut self, log: u32, page: u32, want: Want<'_>, budget: &mut Budget) -> bool {
         let is_ready = self.kept.get(&(log, page)).is_some_and(|kept| {
             let is_judged = self.filter.is_none()

@@ -78,10 +78,31 @@ pub(crate) enum Head {
     /// To be found from this page and record on; backwards the record itself is none.
     From(u32, u32),
     Found(RecordPlace),
+    /// None is left; a log that has grown goes on from this page and record.
+    Ended(u32, u32),
+    /// Those that are left lie outside of the time that is shown.
     End,
 }
 
 impl Walk {
+    /// Goes on in so many logs, which have grown, or have come since the walk began.
+    pub fn resume(&mut self, logs: usize) {
+        for head in &mut self.heads {
+            if let Head::Ended(page, record) = *head {
+                *head = Head::From(page, record);
+            }
+        }
+        let first = Head::From(0, 0);
+        self.heads.resize(self.heads.len().max(logs), first);
+    }
+
+    /// Goes back to the start of a log.
+    pub fn restart(&mut self, log: u32) {
+        if let Some(head) = self.heads.get_mut(log as usize) {
+            *head = Head::From(0, 0);
+        }
+    }
+
     /// The first of the records that were found, in the direction of the walk.
     pub(crate) fn first_found(&self) -> Option<RecordPlace> {
         let found = self.heads.iter().filter_map(|head| match head {
