@@ -100,7 +100,10 @@ fn keys_search_filter_and_unfold_on_a_real_terminal() {
     let filtered = terminal.wait_for("& level:error");
     wait_until("the filter", || terminal.shown().contains("id=120"));
     assert!(!terminal.shown().contains("id=121"), "{filtered}");
-    terminal.press(&["Escape", "g"]);
+    // Together they would be one key, Alt-g.
+    terminal.press(&["Escape"]);
+    wait_until("the filter's end", || !terminal.shown().contains("& level"));
+    terminal.press(&["g"]);
     assert_eq!(
         terminal.wait_for("id=0\n"),
         " app.log  15 kB                                                         UTC
