@@ -191,7 +191,7 @@ impl Backend {
         // A thread that starts takes one of these and does not wait for the file of a new ring.
         for _ in 0..crate::limits::SPARE_RINGS {
             // If this fails, the thread that needs the ring finds out by itself.
-            let _ = session.make_spare_ring(crate::limits::SPARE_RINGS);
+            let _ = session.make_spare_ring(crate::limits::SPARE_RINGS, true);
         }
         let starter = SinkStarter {
             buffers: Arc::clone(session.buffers()),

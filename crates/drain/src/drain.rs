@@ -196,11 +196,8 @@ impl Drain {
             }
             return;
         };
-        session.touch_rings(took == 0);
-        if took == 0 {
-            // If this fails, the thread that needs the ring finds out by itself and counts it.
-            let _ = session.make_spare_ring(SPARE_RINGS);
-        }
+        // If this fails, the thread that needs the ring finds out by itself and counts it.
+        let _ = session.make_spare_ring(SPARE_RINGS, took == 0);
         self.set_asleep(true);
         session.waker().sleep(pause.as_nanos() as u64);
         self.set_asleep(false);

@@ -147,7 +147,7 @@ fn a_ring_that_replaced_a_smaller_one_is_touched_by_the_drain_when_it_has_nothin
             assert_eq!(fill(), Wrote::RingFull);
             assert!(session.enlarge_ring(local::generation()));
             assert!(resident_bytes(&name) < LARGE);
-            session.touch_rings(true);
+            session.make_spare_ring(0, true).expect("nothing to make");
             assert_eq!(resident_bytes(&name), LARGE);
         });
     });

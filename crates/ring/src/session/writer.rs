@@ -472,25 +472,25 @@ impl SessionWriter {
         })
     }
 
-    /// Touches some memory of a larger ring that a thread has begun to use, so that its calls find the pages there: a piece
-    /// while the drain has work, more while it has none.
-    pub fn touch_rings(&self, is_idle: bool) {
+    /// Touches some memory of a larger ring that a thread has begun to use, so that its calls find the pages there, and while
+    /// the drain is idle makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// As [`SessionWriter::acquire`].
+    pub fn make_spare_ring(&self, spare: usize, is_idle: bool) -> Result<(), RingError> {
+        let Some(dir) = self.home.dir() else {
+            return Ok(());
+        };
         let bytes = if is_idle {
             TOUCHED_BYTES
         } else {
             TOUCHED_PIECE_BYTES
         };
         self.rings.touch(bytes);
-    }
-
-    /// Makes a ring ahead of its need, so that the next thread finds one. An agent is asked for rings elsewhere.
-    ///
-    /// # Errors
-    /// As [`SessionWriter::acquire`].
-    pub fn make_spare_ring(&self, spare: usize) -> Result<(), RingError> {
-        let Some(dir) = self.home.dir() else {
+        if !is_idle {
             return Ok(());
-        };
+        }
         if self.rings.lock().free.len() < spare {
             let first_bytes = self.rings.first_bytes();
             let ring = self.rings.make(Some(dir), self.header, first_bytes, false)?;
