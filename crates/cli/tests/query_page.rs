@@ -225,24 +225,8 @@ fn examples_find_the_same_in_text_json_segments_and_rings() {
             }
             asked += 1;
         }
-        if is_live && option == "-q" {
-            let args = ["query", query, "rings", "--run-dir", "run"];
-            assert_eq!(found(dir, &args), *expected, "query {query} of rings");
-        }
         if is_live {
-            let args = [
-                "tail",
-                "rings",
-                "--run-dir",
-                "run",
-                "--no-follow",
-                "-n",
-                "100",
-                option,
-                query,
-            ];
-            assert_eq!(found(dir, &args), *expected, "{query} of rings");
-            asked += 1;
+            asked += ask_rings(dir, option, query, expected);
         }
         if example.section == "Conditions" {
             let same = example.cells[1].as_str();
@@ -250,6 +234,18 @@ fn examples_find_the_same_in_text_json_segments_and_rings() {
         }
     }
     assert!(asked > 300, "{asked}");
+}
+
+/// Asks the rings of the living program with `query` and `tail`; returns the number of commands that count.
+fn ask_rings(dir: &Path, option: &str, query: &str, expected: &str) -> usize {
+    if option == "-q" {
+        let args = ["query", query, "rings", "--run-dir", "run"];
+        assert_eq!(found(dir, &args), *expected, "query {query} of rings");
+    }
+    let of_rings = ["tail", "rings", "--run-dir", "run", "--no-follow", "-n", "100"];
+    let args = [&of_rings[..], &[option, query]].concat();
+    assert_eq!(found(dir, &args), *expected, "{query} of rings");
+    1
 }
 
 /// Command lines of the page with what they print.

@@ -165,7 +165,7 @@ fn test(random: &mut Random) -> String {
         14 => format!("level:{}", pick(random, &["info", ">=warn", "in(debug, error)"])),
         15 => format!("_time:>2026-11-21T12:34:{:02}", 56 + random.below(4)),
         16 => format!("i(\"{text}x\") or {field}:i(ANN)"),
-        _ => format!("~\"took[0-9]+ of\""),
+        _ => "~\"took[0-9]+ of\"".to_owned(),
     }
 }
 
