@@ -18,11 +18,11 @@ pub(crate) const TAIL_BYTES: usize = 256;
 pub struct FilePosition {
     /// Bytes before the position.
     pub offset: u64,
-    /// Bytes at the start that were read, at most [`HEAD_BYTES`]; those before the position, or more.
+    /// Bytes at the start that were read, at most 1,024; those before the position, or more.
     pub head_bytes: usize,
     /// Checksum (CRC32C) of them.
     pub head_crc: u32,
-    /// Checksum of the last bytes before the position, at most [`TAIL_BYTES`]; `None` where it is not known, as in states
+    /// Checksum of the last bytes before the position, at most 256; `None` where it is not known, as in states
     /// of earlier versions.
     pub tail_crc: Option<u32>,
 }
