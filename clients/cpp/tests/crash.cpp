@@ -36,7 +36,9 @@ void child(const std::string &dir, Noted *noted, bool facade) {
     options.file((dir + "/crash.log").c_str()).with("layout", "pattern {message}").with("rotate_bytes", "4000000");
     if (logdrive_start(options.raw()) != LOGDRIVE_OK) _exit(3);
     // The facade writes to the logger that runs already, and need not say that InitGoogleLogging was not called.
+    // Lines that it would show are of no use here.
     FLAGS_logtostderr = true;
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(3);
     for (int thread = 1; thread < THREADS; ++thread) std::thread(work, noted, thread, facade).detach();
     work(noted, 0, facade);
 }
