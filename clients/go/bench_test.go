@@ -99,7 +99,7 @@ func benchmarkBursts(b *testing.B, change func(*Options), call func(logger *Logg
 	}
 }
 
-// What is rendered by the call: durations, times, errors, and the fields of groups.
+// Values that the call renders: durations, times, errors, and the fields of groups.
 
 func BenchmarkDuration(b *testing.B) {
 	benchmarkBursts(b, nil, func(logger *Logger, at int) { logger.Info("m", Duration("took", 1234567+time.Duration(at))) })

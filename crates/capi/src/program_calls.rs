@@ -92,7 +92,7 @@ mod tests {
         std::hint::black_box(looked_for as fn() -> usize as usize)
     }
 
-    /// Where the program begins in memory.
+    /// Address at which the program begins in memory.
     fn start() -> usize {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("a process has a map");
         let own = std::env::current_exe().expect("a test is a program");

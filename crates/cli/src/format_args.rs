@@ -29,7 +29,7 @@ impl Format {
 /// Arguments that say in which form records are printed.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct FormatArgs {
-    /// How records are printed, whatever the input: text, json, logfmt
+    /// Form in which records are printed, whatever the input: text, json, logfmt
     #[arg(
         long,
         value_enum,

@@ -37,7 +37,7 @@ pub(crate) struct QueryArgs {
     pub(crate) sources: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) times: TimeArgs,
-    /// How results are printed: text, json, logfmt, csv, table; rows are a table on a terminal
+    /// Form of the results: text, json, logfmt, csv, table; rows are a table on a terminal
     #[arg(
         long,
         value_enum,

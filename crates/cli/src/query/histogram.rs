@@ -160,7 +160,7 @@ fn text_of(bars: &[Bar], paint: Paint) -> String {
     let mut text = String::new();
     for (bar, count) in bars.iter().zip(counts) {
         let eighths = (bar.hits as f64 / most as f64 * (8 * BAR_CELLS) as f64).round() as usize;
-        // What is there is seen.
+        // A bar that has any records is drawn.
         let eighths = eighths.max(usize::from(bar.hits > 0));
         let mut cells = "█".repeat(eighths / 8);
         if let Some(part) = (eighths % 8).checked_sub(1).and_then(|part| EIGHTHS.get(part)) {

@@ -67,7 +67,7 @@ fn whole_query(args: &QueryArgs) -> Result<Query, CliError> {
     }
 }
 
-/// What the command reads: files, and programs that run.
+/// Sources that the command reads: files, and programs that run.
 pub(super) struct Sources {
     files: Vec<LogFile>,
     running: Option<Running>,

@@ -123,7 +123,7 @@ impl FollowedLog {
         Ok(log)
     }
 
-    /// What was skipped so far.
+    /// Files, and rests of files, that were skipped so far.
     pub fn skips(&self) -> Skips {
         self.skips
     }

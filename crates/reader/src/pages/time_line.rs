@@ -37,7 +37,7 @@ impl Budget {
 #[derive(Debug)]
 struct KeptPage {
     page: Rc<Page>,
-    /// Which of its records pass, for the filter of this number.
+    /// Records of it that pass, for the filter of this number.
     passes: Option<(u64, Rc<Vec<bool>>)>,
     used: u64,
 }
@@ -227,7 +227,7 @@ impl TimeLine {
         read
     }
 
-    /// Which records of a page pass.
+    /// Finds the records of a page that pass.
     fn passes(&mut self, log: u32, number: u32) -> Option<Rc<Vec<bool>>> {
         self.filter.as_ref()?;
         let page = self.page(log, number);

@@ -24,7 +24,7 @@ pub struct QueriedPart<M> {
     pub made: Option<M>,
     /// Bytes of the files up to the end of the part.
     pub bytes: u64,
-    /// What could not be read.
+    /// Errors of what could not be read.
     pub failures: Vec<ReadError>,
     /// Whether nothing came in time.
     pub is_idle: bool,

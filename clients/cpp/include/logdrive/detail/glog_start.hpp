@@ -254,7 +254,7 @@ LOGDRIVE_GLOG_FN_ void add_console(Settings &settings, const char *target, const
     settings.with("flush_level", "warn");
 }
 
-// Where loggers of the program have the places of files, such a file has what it is given as a logger, and no statement.
+// A file whose place a logger of the program has taken gets the lines that are given to that logger, and no statements.
 LOGDRIVE_GLOG_FN_ void select_lines(Settings &settings, const State &state, int severity) {
     if (!state.uses_loggers()) return;
     if (state.loggers[severity] != nullptr) return settings.with("only", LOGGER_TARGETS[severity]);
