@@ -18,6 +18,19 @@ impl Default for BatchBlocks {
 }
 
 impl BatchBlocks {
+    /// The writer of the next blocks.
+    pub(crate) fn begin(&mut self) -> &mut SegmentWriter<Vec<u8>> {
+        self.0.file_mut().clear();
+        &mut self.0
+    }
+
+    /// Writes what is left, and gives the blocks.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.0.flush()?;
+        std::mem::swap(out, self.0.file_mut());
+        Ok(())
+    }
+
     /// Puts the blocks of some lines in the place of the lines. A line takes its time and level from its head, else from
     /// the line before of the same sender, else it has the time now.
     pub(crate) fn replace(

@@ -24,6 +24,16 @@ pub enum CollectorError {
         /// The directory.
         path: PathBuf,
     },
+    /// A layout for the lines of the log that has no lines.
+    #[error("the log has lines, which the layout segments does not have: use --format segments")]
+    LayoutWithoutLines,
+    /// A layout that cannot be used.
+    #[error(transparent)]
+    Layout {
+        /// Cause.
+        #[from]
+        cause: logdrive_drain::layout::LayoutError,
+    },
     /// The log cannot be opened or written.
     #[error(transparent)]
     LogFile {

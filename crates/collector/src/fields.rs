@@ -3,7 +3,7 @@
 
 use logdrive_reader::{Writing, put_json, put_safe, unescape};
 use logdrive_ship::Identity;
-use logdrive_ship::hello::{Format, Hello};
+use logdrive_ship::hello::Hello;
 use memchr::{memchr, memchr_iter, memmem};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,6 +17,8 @@ pub(crate) struct Fields {
     /// Their keys.
     keys: Vec<&'static str>,
     bytes: Vec<u8>,
+    /// Those that rows of a segment have as values.
+    row_values: Vec<(&'static str, String)>,
 }
 
 /// Lines of a sender that are to be normalised.
@@ -31,11 +33,13 @@ pub(crate) struct SenderLines<'a> {
 }
 
 impl Fields {
-    /// The fields of a sender that said this hello, and the name that its transport vouches for.
-    pub(crate) fn of(hello: &Hello, identity: Option<&Identity>) -> Self {
-        let is_json = hello.format == Format::Json;
+    /// The fields of a sender that said this hello, and the name that its transport vouches for; in JSON or as text.
+    pub(crate) fn of(hello: &Hello, identity: Option<&Identity>, is_json: bool) -> Self {
         let mut keys = Vec::new();
         let mut text = String::new();
+        let session = format!("{:032x}", hello.session);
+        let mut row_values = vec![("session", session.clone())];
+        row_values.extend(identity.map(|identity| ("identity", identity.name.clone())));
         let mut put = |key: &'static str, value: &str, is_number: bool| {
             keys.push(key);
             // Writing into a string does not fail.
@@ -51,7 +55,7 @@ impl Fields {
             put("process", &plain(&hello.app), false);
             put("pid", &hello.pid.to_string(), true);
         }
-        put("session", &format!("{:032x}", hello.session), false);
+        put("session", &session, false);
         if let Some(identity) = identity {
             put("identity", &plain(&identity.name), false);
         }
@@ -63,7 +67,49 @@ impl Fields {
             is_json,
             keys,
             bytes: text.into_bytes(),
+            row_values,
         }
+    }
+
+    /// Fields that no row of a segment has by itself, as it has the process.
+    pub(crate) fn row_values(&self) -> &[(&'static str, String)] {
+        &self.row_values
+    }
+
+    /// Whether one of the fields has this key.
+    pub(crate) fn has_key(&self, name: &str) -> bool {
+        self.keys.contains(&name)
+    }
+
+    /// Writes the fields behind a line that was laid out here, and ends at `end` with its line break; bytes behind that do not
+    /// count. Returns the end.
+    pub(crate) fn put_behind(&self, (out, start): (&mut Vec<u8>, usize), end: usize, clashes: bool) -> usize {
+        let line = out.get(start..end).unwrap_or(&[]);
+        let cut = match self.is_json {
+            false => line.strip_suffix(b"\n").map(<[u8]>::len),
+            true => line
+                .strip_suffix(b"}\n")
+                .filter(|inside| inside.len() > 1 && inside.starts_with(b"{"))
+                .map(<[u8]>::len),
+        };
+        let Some(cut) = cut.filter(|_| !clashes || !self.is_json) else {
+            let line = line.strip_suffix(b"\n").unwrap_or(line).to_vec();
+            out.truncate(start);
+            self.put_line(&line, true, clashes, out);
+            return out.len();
+        };
+        let (mut at, comma) = (start + cut, if self.is_json { b",".as_slice() } else { b"" });
+        for part in [comma, &self.bytes, b"\n"] {
+            let behind = at + part.len();
+            if out.len() < behind {
+                out.resize(behind, 0);
+            }
+            if let Some(place) = out.get_mut(at..behind) {
+                place.copy_from_slice(part);
+            }
+            at = behind;
+        }
+        at
     }
 
     /// Lines that are put behind one another with the fields.
@@ -249,7 +295,7 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use logdrive_ship::hello::Role;
+    use logdrive_ship::hello::{Format, Role};
 
     fn fields(format: Format) -> Fields {
         let mut hello = Hello::new(Role::Shipper);
@@ -257,7 +303,7 @@ mod tests {
         hello.host = "a b\n".to_owned();
         hello.app = "shop".to_owned();
         hello.pid = 7;
-        Fields::of(&hello, None)
+        Fields::of(&hello, None, format == Format::Json)
     }
 
     fn put(format: Format, lines: &[u8], skip: u32, out: &mut Vec<u8>) -> u32 {
@@ -303,7 +349,7 @@ mod tests {
         let mut hello = Hello::new(Role::Shipper);
         hello.format = Format::Json;
         hello.app = "shop".to_owned();
-        let own = Fields::of(&hello, Some(&Identity::of_user(7)));
+        let own = Fields::of(&hello, Some(&Identity::of_user(7)), true);
         let mut out = Vec::new();
         own.lines(b"{\"identity\":\"uid:0\"}\n")
             .put(0, usize::MAX, &mut out);

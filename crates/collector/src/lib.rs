@@ -14,6 +14,7 @@ mod error;
 mod fields;
 mod ledger;
 pub mod limits;
+mod records;
 pub mod send;
 mod store;
 

@@ -31,6 +31,9 @@ pub(crate) const RESERVED_NUMBERS: u64 = 1 << 20;
 /// bytes makes gigabytes.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 8 << 20;
 
+/// Bytes of the definitions of callsites and threads of all senders together: ten thousand programs have some ten KiB each.
+pub(crate) const DEFINITIONS_BYTES_ALL_MAX: usize = 256 << 20;
+
 /// Messages for the operator that wait: peers that are refused can make many.
 pub(crate) const NOTICES_MAX: usize = 100;
 

@@ -4,14 +4,17 @@ use crate::batch_blocks::BatchBlocks;
 use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::ledger::{Entry, KnownSession, Ledger};
-use crate::limits::{NOTICES_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{DEFINITIONS_BYTES_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
+use crate::records::{BatchRecords, TypedRecords, is_json};
 use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile};
+use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
 use logdrive_reader::LineHeads;
 use logdrive_ship::Identity;
 use logdrive_ship::frame::{FrameError, Messages};
-use logdrive_ship::hello::{HELLO_ELSEWHERE, Reason, Role};
+use logdrive_ship::hello::{Format, HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
 use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
+use logdrive_store::StoreError;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,6 +75,8 @@ struct Sender {
     fields: Fields,
     /// Times of its lines.
     heads: LineHeads,
+    /// Its typed records, from the first batch of them on.
+    records: Option<Box<TypedRecords>>,
 }
 
 #[derive(Debug)]
@@ -85,6 +90,10 @@ struct Inner {
     senders: HashMap<u64, Sender>,
     /// Blocks of batches, for a log of segments.
     blocks: Option<BatchBlocks>,
+    /// Layout of typed records.
+    layout: LayoutOptions,
+    /// Bytes of the definitions of all senders.
+    definition_bytes: usize,
     out: Vec<u8>,
     counts: StoreCounts,
     notices: Vec<String>,
@@ -144,11 +153,26 @@ impl Store {
                 sessions: by_session(sessions),
                 senders: HashMap::new(),
                 blocks: (format == StoreFormat::Segments).then(BatchBlocks::default),
+                layout: Style::Json.into(),
+                definition_bytes: 0,
                 out: Vec::new(),
                 notices: Vec::new(),
             }),
             syncs: sync,
         })
+    }
+
+    /// Lays typed records out like this, where the log has lines. Default: JSON.
+    ///
+    /// # Errors
+    /// When the layout cannot be used, or has no lines.
+    pub fn with_layout(self, layout: LayoutOptions) -> Result<Self, CollectorError> {
+        if layout.style == Style::Segments {
+            return Err(CollectorError::LayoutWithoutLines);
+        }
+        Layout::new(layout.clone(), ProcessInfo::default())?;
+        self.lock().layout = layout;
+        Ok(self)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -271,9 +295,14 @@ impl Inner {
         peer: &Peer,
         first: u64,
         count: u32,
-        lines: &[u8],
+        payload: &[u8],
         syncs: bool,
     ) -> Result<u64, Reason> {
+        // A batch that came before may define what later ones name; one without records has nothing else.
+        let payload = match self.typed(peer) && !payload.is_empty() {
+            true => self.define(peer, payload)?,
+            false => payload,
+        };
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let epoch = peer.hello.as_ref().map_or(0, |hello| hello.epoch);
         let cursor = self.cursor_of(session);
@@ -288,6 +317,31 @@ impl Inner {
             }
             Classification::Ahead => return Ok(cursor.next),
         };
+        if count == 0 {
+            return Ok(cursor.next);
+        }
+        let after = match self.typed(peer) {
+            true => self.keep_records(peer, (cursor, skip), count, payload, syncs)?,
+            false => self.keep_lines(peer, (cursor, skip), count, payload, syncs)?,
+        };
+        self.counts.duplicates += u64::from(skip);
+        if self.ledger.is_long() {
+            // The old one still holds; the next batch tries again.
+            let _ = self.ledger.renew(&self.in_order());
+        }
+        Ok(after.next)
+    }
+
+    /// Keeps the lines of a batch, without those that are in the log.
+    fn keep_lines(
+        &mut self,
+        peer: &Peer,
+        (mut after, mut left_out): (DedupCursor, u32),
+        count: u32,
+        lines: &[u8],
+        syncs: bool,
+    ) -> Result<DedupCursor, Reason> {
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let Some(sender) = self.senders.get(&peer.id) else {
             return Err(Reason::Unexpected);
         };
@@ -296,24 +350,114 @@ impl Inner {
         if lines.count() != count as usize {
             return Err(Reason::Malformed);
         }
-        let (mut after, mut left_out) = (cursor, skip);
         // Long names make much of short lines: a piece at a time, each of them noted by itself.
         while !lines.is_empty() {
             self.out.clear();
             let done = lines.put(left_out, OUTPUT_BYTES_MAX, &mut self.out);
             self.make_block(peer)?;
-            let (begin, fresh) = (after.next, done.saturating_sub(left_out));
-            left_out = left_out.saturating_sub(done);
-            after.advance(begin, fresh);
-            self.keep_piece(session, after, syncs)?;
-            self.counts.records += u64::from(fresh);
+            self.keep_done(session, (&mut after, &mut left_out), done, syncs)?;
         }
-        self.counts.duplicates += u64::from(skip);
-        if self.ledger.is_long() {
-            // The old one still holds; the next batch tries again.
-            let _ = self.ledger.renew(&self.in_order());
+        Ok(after)
+    }
+
+    /// Keeps the typed records of a batch.
+    fn keep_records(
+        &mut self,
+        peer: &Peer,
+        (mut after, mut left_out): (DedupCursor, u32),
+        count: u32,
+        block: &[u8],
+        syncs: bool,
+    ) -> Result<DedupCursor, Reason> {
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        let is_segment = self.blocks.is_some();
+        let Some(mut records) = self
+            .senders
+            .get_mut(&peer.id)
+            .and_then(|sender| sender.records.take())
+        else {
+            return Err(Reason::Unexpected);
+        };
+        let mut keep = || {
+            let batch = records.read(block, is_segment)?;
+            let rows = batch.block.rows()?;
+            let mut found = BatchRecords::new(&batch, &rows);
+            if found.count() != count {
+                return Ok(Err(Reason::Malformed));
+            }
+            while found.count() > 0 {
+                self.out.clear();
+                let done = match &mut self.blocks {
+                    Some(blocks) => records.put_rows(&mut found, left_out, blocks.begin())?,
+                    None => records.put_lines(&mut found, left_out, &mut self.out)?,
+                };
+                if let Some(blocks) = &mut self.blocks
+                    && blocks.finish(&mut self.out).is_err()
+                {
+                    return Ok(Err(Reason::Malformed));
+                }
+                if let Err(reason) = self.keep_done(session, (&mut after, &mut left_out), done, syncs) {
+                    return Ok(Err(reason));
+                }
+            }
+            Ok(Ok(()))
+        };
+        let kept: Result<Result<(), Reason>, StoreError> = keep();
+        if let Some(sender) = self.senders.get_mut(&peer.id) {
+            sender.records = Some(records);
         }
-        Ok(after.next)
+        match kept {
+            Ok(kept) => kept.map(|()| after),
+            Err(error) => {
+                self.notice(format!("a batch of {} cannot be read: {error}", peer.address));
+                Err(Reason::Malformed)
+            }
+        }
+    }
+
+    /// Writes what is laid out of so many records, of which some are left out.
+    fn keep_done(
+        &mut self,
+        session: u128,
+        (after, left_out): (&mut DedupCursor, &mut u32),
+        done: u32,
+        syncs: bool,
+    ) -> Result<(), Reason> {
+        let (begin, fresh) = (after.next, done.saturating_sub(*left_out));
+        *left_out = left_out.saturating_sub(done);
+        after.advance(begin, fresh);
+        self.keep_piece(session, *after, syncs)?;
+        self.counts.records += u64::from(fresh);
+        Ok(())
+    }
+
+    /// Whether a sender sends typed records.
+    fn typed(&self, peer: &Peer) -> bool {
+        peer.hello
+            .as_ref()
+            .is_some_and(|hello| hello.format == Format::Records)
+    }
+
+    /// Takes the definitions in front of a batch, also of one that is in the log; returns its block.
+    fn define<'a>(&mut self, peer: &Peer, payload: &'a [u8]) -> Result<&'a [u8], Reason> {
+        let (Some(sender), Some(hello)) = (self.senders.get_mut(&peer.id), &peer.hello) else {
+            return Err(Reason::Unexpected);
+        };
+        let records = match &mut sender.records {
+            Some(records) => records,
+            None => {
+                let records = TypedRecords::new(self.layout.clone(), hello, &sender.fields);
+                let records = records.map_err(|_| Reason::System)?;
+                sender.records.insert(Box::new(records))
+            }
+        };
+        let before = records.definition_bytes();
+        let defined = records.define(payload);
+        self.definition_bytes = self.definition_bytes + records.definition_bytes() - before;
+        if self.definition_bytes > DEFINITIONS_BYTES_ALL_MAX {
+            return Err(Reason::Memory);
+        }
+        defined
     }
 
     /// Replaces the lines that are laid out by a block, where the log is a segment.
@@ -449,9 +593,14 @@ impl Service for Store {
                 stored.owner = identity.map_or(0, |identity| identity.key);
             }
         }
+        let is_json = match hello.format {
+            Format::Records => is_json(&inner.layout.style),
+            format => format == Format::Json,
+        };
         let sender = Sender {
-            fields: Fields::of(hello, identity),
+            fields: Fields::of(hello, identity, is_json),
             heads: LineHeads::default(),
+            records: None,
         };
         inner.senders.insert(peer.id, sender);
         Ok(cursor.next)
@@ -472,9 +621,11 @@ impl Service for Store {
 
     fn disconnected(&self, peer: &Peer, _: Reason) {
         let mut inner = self.lock();
-        if inner.senders.remove(&peer.id).is_none() {
+        let Some(sender) = inner.senders.remove(&peer.id) else {
             return;
-        }
+        };
+        let bytes = sender.records.map_or(0, |records| records.definition_bytes());
+        inner.definition_bytes = inner.definition_bytes.saturating_sub(bytes);
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         if let Some(stored) = inner.sessions.get_mut(&session) {
             stored.connections = stored.connections.saturating_sub(1);

@@ -1,15 +1,18 @@
-//! The sink that sends its lines to a collector, at least once, and once in what the collector keeps.
+//! The sink that sends its records to a collector, at least once, and once in what the collector keeps. Records go typed, as
+//! blocks of columns, unless its layout is one of lines.
 //!
-//! A buffer gets the number of its first line before anything of it is sent, noted in shared memory as its place:
+//! A buffer gets the number of its first record before anything of it is sent, noted in shared memory as its place:
 //! session and number. It is given back when the collector has acknowledged all of it (C3), or the spool has it. So a
 //! process that is killed leaves its unacknowledged buffers to its recovery, which sends them again under the same
 //! numbers, and the collector leaves out what it has.
 
+mod batches;
 mod options;
 
+use self::batches::{Batches, Cut};
 use crate::error::BackendError;
-use crate::layout::{LayoutOptions, ProcessInfo, Style};
-use crate::limits::{NO_PROGRESS, SHIP_BATCH_BYTES, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
+use crate::layout::{LayoutOptions, ProcessInfo};
+use crate::limits::{NO_PROGRESS, SHIP_LOOK_MS, SHIP_QUEUE_BYTES};
 use crate::sink::delivery::{Delivery, Done};
 use crate::status::BackendStatus;
 use logdrive_ring::{Buffer, FileLocation};
@@ -17,7 +20,6 @@ use logdrive_ship::TransportError;
 use logdrive_ship::connection::probe;
 use logdrive_ship::forward::{ForwardOptions, ForwardWatch, Forwarder, Owner, SpoolDirectory, new_session};
 pub use logdrive_ship::forward::{ForwardState, SpoolOptions};
-use logdrive_ship::hello::Format;
 pub use logdrive_ship::upstream::{BreakerOptions, GroupOptions, HealthOptions, MemberOptions, Policy};
 pub use logdrive_ship::{Address, Options as TransportOptions, TlsFiles};
 pub use options::ShipOptions;
@@ -100,6 +102,7 @@ impl ShipOptions {
             watch: forwarder.watch(),
             forwarder,
             session,
+            batches: Batches::new(layout),
             next: 0,
             waiting: VecDeque::new(),
             has_spool: forward.spool.is_some(),
@@ -111,7 +114,7 @@ impl ShipOptions {
 
     fn owner(&self, session: u128, layout: &LayoutOptions, process: &ProcessInfo) -> Owner {
         let mut owner = Owner::new(session, EPOCH);
-        owner.format = format_of(layout);
+        owner.format = Batches::new(layout).format();
         owner.pid = process.pid;
         owner.app = self.app.clone().unwrap_or_else(|| process.app.clone());
         owner
@@ -124,6 +127,7 @@ impl ShipOptions {
         forward.next = next;
         forward.pid = owner.pid;
         forward.format = owner.format;
+        forward.split = Some(batches::split);
         forward.zstd_level = self.zstd_level;
         forward.members.clone_from(&self.to);
         forward.group.clone_from(&self.group);
@@ -148,6 +152,7 @@ impl ShipOptions {
                 _ => begun.push((buffer, place)),
             }
         }
+        let mut batches = Batches::new(layout);
         while !begun.is_empty() {
             let (session, first) = session_of(&begun);
             let mut next = first;
@@ -157,10 +162,10 @@ impl ShipOptions {
                 if !is_next && !group.is_empty() {
                     break;
                 }
-                next = place.offset.saturating_add(lines_in(buffer.bytes()));
+                next = place.offset.saturating_add(batches.count(buffer.bytes()));
                 group.push(begun.remove(0));
             }
-            self.send_again(&self.owner(session, layout, process), &group, next)?;
+            self.send_again(&self.owner(session, layout, process), &group, &mut batches, next)?;
             for (mut buffer, _) in group {
                 buffer.mark_written();
                 spare.push(buffer);
@@ -173,23 +178,25 @@ impl ShipOptions {
         &self,
         owner: &Owner,
         group: &[(Buffer, FileLocation)],
+        batches: &mut Batches,
         end: u64,
     ) -> Result<(), BackendError> {
-        let batches: Vec<(u64, u32, &[u8])> = group
-            .iter()
-            .flat_map(|(buffer, place)| {
-                let mut first = place.offset;
-                batches_of(buffer.bytes()).map(move |(count, lines)| {
-                    let batch = (first, count, lines);
-                    first = first.saturating_add(count.into());
-                    batch
-                })
-            })
-            .collect();
+        let mut numbered: Vec<(u64, Cut)> = Vec::new();
+        for (buffer, place) in group {
+            let mut first = place.offset;
+            for cut in batches.cut(buffer.bytes()) {
+                let next = first.saturating_add(cut.count.into());
+                numbered.push((std::mem::replace(&mut first, next), cut));
+            }
+        }
         if let Some(spool) = &self.spool {
+            let batches: Vec<(u64, u32, &[u8])> = numbered
+                .iter()
+                .map(|(first, cut)| (*first, cut.count, cut.payload.as_slice()))
+                .collect();
             return Ok(SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?);
         }
-        let first = batches.first().map_or(0, |batch| batch.0);
+        let first = numbered.first().map_or(0, |batch| batch.0);
         let (transport, mut forward) = self.forward(owner, first);
         forward.sent_until = Some(end);
         let forwarder = Forwarder::start(&[], &transport, &forward)?;
@@ -197,24 +204,20 @@ impl ShipOptions {
         let failed = || BackendError::NoProgress {
             path: PathBuf::from(self.destination()),
         };
-        for (_, count, lines) in &batches {
+        let ends: Vec<u64> = numbered.iter().map(|(first, _)| *first).chain([end]).collect();
+        for (_, cut) in numbered {
             forwarder
-                .push(*count, lines.to_vec(), timeout)
+                .push(cut.count, cut.payload, timeout)
                 .map_err(|_| failed())?;
         }
         // As long as anything moves.
-        let mut ends = batches.iter().map(|(first, ..)| *first).chain([end]);
-        match ends.all(|number| forwarder.wait_acknowledged(number, timeout)) {
+        match ends
+            .into_iter()
+            .all(|number| forwarder.wait_acknowledged(number, timeout))
+        {
             true => Ok(()),
             false => Err(failed()),
         }
-    }
-}
-
-fn format_of(layout: &LayoutOptions) -> Format {
-    match layout.style {
-        Style::Json | Style::Slog => Format::Json,
-        _ => Format::Text,
     }
 }
 
@@ -228,35 +231,13 @@ fn session_of(begun: &[(Buffer, FileLocation)]) -> (u128, u64) {
     (u128::from(place.dev) << 64 | u128::from(place.ino), place.offset)
 }
 
-/// Line breaks, eight bytes at a time.
-fn lines_in(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
-}
-
-/// Lines as batches.
-fn batches_of(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
-    std::iter::from_fn(move || {
-        if bytes.is_empty() {
-            return None;
-        }
-        let most = bytes.get(..SHIP_BATCH_BYTES.min(bytes.len())).unwrap_or(bytes);
-        let end = match memchr::memrchr(b'\n', most) {
-            Some(at) => at + 1,
-            // A line that is longer than a batch is one of its own.
-            None => memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1),
-        };
-        let (batch, rest) = bytes.split_at_checked(end)?;
-        bytes = rest;
-        Some((lines_in(batch) as u32, batch))
-    })
-}
-
 /// A sink that sends.
 #[derive(Debug)]
 struct Shipping {
     forwarder: Forwarder,
     watch: ForwardWatch,
     session: u128,
+    batches: Batches,
     next: u64,
     /// Actions that wait until every record before their number is acknowledged.
     waiting: VecDeque<(u64, Done)>,
@@ -272,11 +253,11 @@ impl Delivery for Shipping {
         let (dev, ino) = halves(self.session);
         let offset = self.next;
         buffer.mark_writing(FileLocation { dev, ino, offset });
-        for (count, lines) in batches_of(buffer.bytes()) {
+        for cut in self.batches.cut(buffer.bytes()) {
             // All buffers of a sink fit into the queue, so that this does not wait, and does not fail.
             // Where its thread has ended after all, the buffer stays marked, for a recovery of the session.
-            let _ = self.forwarder.push(count, lines.to_vec(), Duration::MAX);
-            self.next += u64::from(count);
+            let _ = self.forwarder.push(cut.count, cut.payload, Duration::MAX);
+            self.next += u64::from(cut.count);
         }
         self.waiting.push_back((self.next, Done::Buffer(buffer)));
         self.moved.set(Instant::now());
@@ -328,28 +309,5 @@ impl Delivery for Shipping {
 
     fn close(mut self: Box<Self>) {
         self.forwarder.stop(Duration::ZERO);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_are_whole_lines_in_order() {
-        let mut text = Vec::new();
-        for number in 0..40_000 {
-            text.extend_from_slice(format!("line {number}\n").as_bytes());
-        }
-        text.extend(vec![b'x'; SHIP_BATCH_BYTES * 2]);
-        text.push(b'\n');
-        text.extend_from_slice(b"end\n");
-        let batches: Vec<(u32, &[u8])> = batches_of(&text).collect();
-        assert!(batches.len() > 3);
-        let joined: Vec<u8> = batches.iter().flat_map(|(_, lines)| lines.to_vec()).collect();
-        assert_eq!(joined, text);
-        let count: u64 = batches.iter().map(|(count, _)| u64::from(*count)).sum();
-        assert_eq!(count, 40_002);
-        assert!(batches.iter().all(|(_, lines)| lines.ends_with(b"\n")));
     }
 }

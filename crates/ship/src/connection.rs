@@ -185,13 +185,14 @@ impl Connection {
     /// Sends one frame. Waits for room, and takes what comes meanwhile.
     pub fn send(&mut self, header: Header, payload: &[u8]) -> Result<(), TransportError> {
         let head = header.seal(&[payload], self.checked);
-        self.send_sealed(&head, payload)
+        self.send_sealed(&head, [payload, &[]])
     }
 
     /// Sends a header that has been made and its payload, filled up to the alignment.
-    pub(crate) fn send_sealed(&mut self, head: &[u8], payload: &[u8]) -> Result<(), TransportError> {
-        let zeros = padding(head.len() + payload.len(), self.alignment);
-        self.send_parts(&mut [head, payload, zeros].map(IoSlice::new))
+    pub(crate) fn send_sealed(&mut self, head: &[u8], payload: [&[u8]; 2]) -> Result<(), TransportError> {
+        let [front, rest] = payload;
+        let zeros = padding(head.len() + front.len() + rest.len(), self.alignment);
+        self.send_parts(&mut [head, front, rest, zeros].map(IoSlice::new))
     }
 
     fn lost(&self, cause: io::Error) -> TransportError {

@@ -18,7 +18,7 @@ pub enum Role {
     Server = 3,
 }
 
-/// Format of a shipper's records, each of which is one line without its line break.
+/// Format of a shipper's records.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -28,12 +28,14 @@ pub enum Format {
     Text = 1,
     /// Lines that are JSON objects.
     Json = 2,
+    /// Typed records: blocks of columns, and definitions of what they name.
+    Records = 3,
 }
 
 impl Format {
     /// Returns the format of a code; `None` for one that this version does not know.
     pub(crate) fn from_code(code: u8) -> Option<Self> {
-        [Self::Opaque, Self::Text, Self::Json]
+        [Self::Opaque, Self::Text, Self::Json, Self::Records]
             .get(usize::from(code))
             .copied()
     }

@@ -223,7 +223,7 @@ impl World {
 
     fn send_all(&mut self) {
         while let Some(frame) = self.shipper.poll() {
-            let bytes = [&frame.header[..], frame.payload].concat();
+            let bytes = [&frame.header[..], frame.payload[0], frame.payload[1]].concat();
             self.there.send(&bytes, self.now, self.weather, &mut self.random);
         }
     }

@@ -68,8 +68,8 @@ fn check_hello(case: &Value) {
     let hello = Hello::decode(&bytes).expect("sound");
     let role =
         [Role::Client, Role::Shipper, Role::Server][case["role"].as_u64().expect("a number") as usize - 1];
-    let format =
-        [Format::Opaque, Format::Text, Format::Json][case["format"].as_u64().expect("a number") as usize];
+    let format = [Format::Opaque, Format::Text, Format::Json, Format::Records]
+        [case["format"].as_u64().expect("a number") as usize];
     assert_eq!((hello.role, hello.format), (role, format), "{name}");
     assert_eq!(u64::from(hello.version_min), case["version_min"], "{name}");
     assert_eq!(u64::from(hello.version_max), case["version_max"], "{name}");

@@ -1,19 +1,20 @@
 //! Blocks: rows become columns of groups, and columns become rows again, in the same order.
 
 use crate::bytes::{Compressor, Input};
-use crate::columns::{Column, ColumnKind, StoredColumn, Tools};
+use crate::columns::{Column, ColumnKind, SpareColumns, StoredColumn, Tools};
 use crate::derivation::{Derivation, DerivationFinder};
+use crate::dictionary::{DictionaryCallsite, DictionaryThread};
 use crate::error::{StoreError, limit};
 use crate::group::{
     Group, Rebuild, ShapeKey, WHOLE, field_columns, is_static, put_shape, shape_key, shape_parts,
     template_columns,
 };
-use crate::head::{BlockHead, DictionaryCallsite, DictionaryThread, END, GroupEntry, GroupKind};
+use crate::head::{BlockHead, DictionaryNumbers, END, GroupEntry, GroupKind};
 use crate::integers;
 use crate::limits::{DERIVED_EDGE_VALUES, GROUPS_MAX, ROWS_BYTES_MAX, ROWS_MAX, TEMPLATE_LINES_MIN};
 use crate::line_template::{self, Variable};
 use crate::rows::{
-    CALLSITE, LINE, NO_LEVEL, RECORD, Row, Rows, THREAD, put_definition, put_record, read_definition,
+    CALLSITE, LINE, NO_LEVEL, RECORD, RECORD_HEAD_BYTES, Row, Rows, THREAD, put_definition, put_record_head,
 };
 use crate::texts::{Texts, Wanted};
 use logdrive_wire::Level;
@@ -42,10 +43,13 @@ const NO_THREAD: u64 = u32::MAX as u64;
 pub struct Encoder {
     tools: Tools,
     lines: Lines,
+    groups: Groups,
+    spare: SpareColumns,
     order: Vec<u64>,
     times: Vec<u64>,
     threads: Vec<u64>,
     shape: Vec<u8>,
+    body: Vec<u8>,
 }
 
 /// Lines of a block that were taken apart, before their groups are known.
@@ -95,117 +99,142 @@ impl Encoder {
     /// When the rows cannot be read, or are more than 8 MiB. What was appended before is whole.
     pub fn encode(&mut self, rows: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
         limit("bytes of rows", rows.len(), ROWS_BYTES_MAX)?;
-        let mut ahead = Rows::new(rows);
-        let mut here = Rows::new(rows);
-        self.lines.begin();
+        let mut rows = Rows::new(rows);
         loop {
-            let mut count = 0;
-            while count < ROWS_MAX {
-                let Some(row) = ahead.next_row()? else {
-                    break;
-                };
-                if row.callsite.is_none() {
-                    self.lines.split(&row);
-                }
-                count += 1;
-            }
-            if count == 0 {
+            let bytes = self.take_rows(&mut rows, ROWS_BYTES_MAX)?;
+            if self.times.is_empty() {
                 return Ok(());
             }
-            self.encode_block(&mut here, count, out)?;
-            self.lines.begin();
+            self.put_block(&rows, bytes, out);
         }
     }
 
-    fn encode_block(
+    /// Appends the batch of the next rows, of about so many bytes at most; returns how many rows they are.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn encode_batch<'a>(
         &mut self,
-        rows: &mut Rows<'_>,
-        count: usize,
+        rows: &mut Rows<'a>,
+        bytes_max: usize,
+        number: &mut dyn FnMut(u8, &[&[u8]]) -> u32,
         out: &mut Vec<u8>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
+        let bytes = self.take_rows(rows, bytes_max)?;
+        if self.times.is_empty() {
+            return Ok(0);
+        }
+        let mut head = self.head(rows, bytes);
+        self.put_columns(&mut head);
+        let threads = rows.threads().iter();
+        let callsites = rows.definitions().iter();
+        let numbers = DictionaryNumbers {
+            threads: threads
+                .map(|(id, name)| number(THREAD, &[&id.to_le_bytes(), name]))
+                .collect(),
+            callsites: callsites
+                .map(|definition| number(CALLSITE, &[definition]))
+                .collect(),
+        };
+        head.encode_batch(&numbers, &mut self.tools.compressor, out);
+        out.extend_from_slice(&self.body);
+        Ok(self.times.len())
+    }
+
+    /// Takes the rows of the next block apart, of about so many bytes at most; returns how many they have.
+    fn take_rows(&mut self, rows: &mut Rows<'_>, bytes_max: usize) -> Result<usize, StoreError> {
         let bytes_before = rows.rest().len();
-        let mut found = Groups::default();
-        let mut level_counts = [0; 6];
+        self.groups.begin(&mut self.spare);
+        self.lines.begin();
         self.order.clear();
         self.times.clear();
         self.threads.clear();
         let mut line = 0;
-        for _ in 0..count {
+        while self.times.len() < ROWS_MAX && bytes_before - rows.rest().len() < bytes_max {
+            let rest = rows.rest();
             let Some(row) = rows.next_row()? else {
                 break;
             };
             let number = match row.callsite {
-                Some(callsite) => found.push_record(
+                Some(callsite) => self.groups.push_record(
                     callsite as usize,
                     rows.definitions(),
                     row.payload,
-                    &mut self.shape,
+                    (&mut self.shape, &mut self.spare),
                 )?,
                 None => {
+                    if line == 0 {
+                        let left = ROWS_MAX - self.times.len();
+                        self.lines.split_all(rows.at(rest), left)?;
+                    }
                     line += 1;
-                    found.push_line(&row, &self.lines, line - 1)
+                    self.groups
+                        .push_line(&row, &self.lines, line - 1, &mut self.spare)
                 }
             };
-            let level = row
-                .callsite
-                .and_then(|site| Some(found.callsites.get(site as usize)?.entry.callsite.level));
-            if let Some(place) = level
-                .or(row.line_level)
-                .and_then(|level| level_counts.get_mut(usize::from(level.code())))
-            {
-                *place += 1;
-            }
             self.order.push(number as u64);
             self.times.push(row.unix_ns);
             self.threads.push(row.thread.map_or(NO_THREAD, u64::from));
         }
+        Ok(bytes_before - rows.rest().len())
+    }
+
+    /// Writes columns, and before them the head of so many bytes of rows.
+    fn put_block(&mut self, rows: &Rows<'_>, bytes: usize, out: &mut Vec<u8>) {
+        self.tools.hashes.clear();
+        let mut head = self.head(rows, bytes);
+        self.put_columns(&mut head);
         let threads = rows.threads().iter().map(|(id, name)| DictionaryThread {
             id: *id,
             name: String::from_utf8_lossy(name).into_owned(),
         });
-        let definitions: usize = rows
-            .definitions()
-            .iter()
-            .map(|definition| definition.len() + 8)
-            .sum();
-        let head = BlockHead {
+        head.threads = threads.collect();
+        head.callsites = self.groups.take_callsites();
+        crate::filter::build(&mut self.tools.hashes, &mut head.filter);
+        head.encode(&mut self.tools.compressor, out);
+        out.extend_from_slice(&self.body);
+    }
+
+    /// The head of the rows that were taken, without what it says of columns and the dictionary.
+    fn head(&self, rows: &Rows<'_>, bytes: usize) -> BlockHead {
+        let definitions = rows.definitions().iter();
+        let definitions: usize = definitions.map(|definition| definition.len() + 8).sum();
+        BlockHead {
             head_bytes: 0,
             body_bytes: 0,
-            records: count,
-            rows_bytes: (bytes_before - rows.rest().len() + definitions).min(ROWS_BYTES_MAX),
+            records: self.times.len(),
+            rows_bytes: (bytes + definitions).min(ROWS_BYTES_MAX),
             times: integers::range(&self.times),
-            level_counts,
+            level_counts: self.groups.level_counts(),
             callsites: Vec::new(),
-            threads: threads.collect(),
+            threads: Vec::new(),
             groups: Vec::new(),
             spine: ([0; 3], 0),
             filter: Vec::new(),
-        };
-        self.put_block(found, head, out);
-        Ok(())
+        }
     }
 
-    /// Writes columns behind the place of the head, then the head before them.
-    fn put_block(&mut self, found: Groups, mut head: BlockHead, out: &mut Vec<u8>) {
-        let tools = &mut self.tools;
-        tools.hashes.clear();
-        let mut body = Vec::new();
+    /// Writes all columns, and notes their places in the head.
+    fn put_columns(&mut self, head: &mut BlockHead) {
+        let (tools, body) = (&mut self.tools, &mut self.body);
+        body.clear();
         let spine = [&self.order, &self.times, &self.threads];
         for (values, length) in spine.into_iter().zip(&mut head.spine.0) {
             let start = body.len();
-            integers::encode_well(values, &mut tools.compressor, &mut tools.scratch, &mut body);
+            integers::encode_well(values, &mut tools.compressor, &mut tools.scratch, body);
             *length = body.len() - start;
         }
-        head.spine.1 = crc32c::crc32c(&body);
-        let digits = found.groups.iter().map(Group::digits).collect();
+        head.spine.1 = crc32c::crc32c(body);
+        let groups = &self.groups.groups;
+        let digits = groups.iter().map(Group::digits).collect();
         let mut finder = DerivationFinder::new(digits, &self.order, &self.times);
-        for (number, group) in found.groups.iter().enumerate() {
+        for (number, group) in groups.iter().enumerate() {
             let group_start = body.len();
             let mut columns = Vec::with_capacity(group.columns.len());
             for (place, column) in group.columns.iter().enumerate() {
                 let start = body.len();
                 let derivation = finder.next(number, place);
-                column.encode(tools, derivation.as_ref(), &mut body);
+                column.encode(tools, derivation.as_ref(), body);
                 columns.push(body.len() - start);
             }
             head.groups.push(GroupEntry {
@@ -215,12 +244,8 @@ impl Encoder {
                 checksum: crc32c::crc32c(&body[group_start..]),
             });
         }
-        head.callsites = found.callsites.into_iter().map(|known| known.entry).collect();
         body.extend_from_slice(END);
         head.body_bytes = body.len();
-        crate::filter::build(&mut tools.hashes, &mut head.filter);
-        head.encode(&mut tools.compressor, out);
-        out.extend_from_slice(&body);
     }
 }
 
@@ -230,6 +255,19 @@ impl Lines {
         self.variables.clear();
         self.templates.clear();
         self.counts.clear();
+    }
+
+    /// Takes the lines of the next rows apart, of so many at most.
+    fn split_all(&mut self, mut rows: Rows<'_>, rows_max: usize) -> Result<(), StoreError> {
+        for _ in 0..rows_max {
+            let Some(row) = rows.next_row()? else {
+                break;
+            };
+            if row.callsite.is_none() {
+                self.split(&row);
+            }
+        }
+        Ok(())
     }
 
     fn split(&mut self, row: &Row<'_>) {
@@ -258,23 +296,53 @@ impl Lines {
 }
 
 impl Groups {
-    fn add(&mut self, kind: GroupKind, columns: Vec<ColumnKind>) -> usize {
-        self.groups.push(Group::new(kind, columns));
+    /// Forgets the records of the last block.
+    fn begin(&mut self, spare: &mut SpareColumns) {
+        let columns = self.groups.drain(..).flat_map(|group| group.columns);
+        columns.for_each(|column| spare.put(column));
+        self.callsites.clear();
+        self.others.clear();
+        self.templates.clear();
+    }
+
+    /// Number of records of each level.
+    fn level_counts(&self) -> [u64; 6] {
+        let mut counts = [0; 6];
+        for group in &self.groups {
+            let level = match &group.kind {
+                GroupKind::Fixed { callsite }
+                | GroupKind::Dynamic { callsite, .. }
+                | GroupKind::Whole { callsite } => {
+                    let known = self.callsites.get(*callsite as usize);
+                    known.map(|known| known.entry.callsite.level)
+                }
+                GroupKind::Template { level, .. } | GroupKind::Lines { level } => *level,
+            };
+            let count = level.and_then(|level| counts.get_mut(usize::from(level.code())));
+            if let Some(count) = count {
+                *count += group.rows as u64;
+            }
+        }
+        counts
+    }
+
+    fn take_callsites(&mut self) -> Vec<DictionaryCallsite> {
+        self.callsites.drain(..).map(|known| known.entry).collect()
+    }
+
+    fn add(&mut self, kind: GroupKind, columns: Vec<ColumnKind>, spare: &mut SpareColumns) -> usize {
+        self.groups.push(Group::new(kind, columns, spare));
         self.groups.len() - 1
     }
 
-    fn load_callsites(&mut self, definitions: &[&[u8]]) -> Result<(), StoreError> {
+    fn load_callsites(&mut self, definitions: &[&[u8]], spare: &mut SpareColumns) -> Result<(), StoreError> {
         for definition in definitions.iter().skip(self.callsites.len()) {
-            let (process, callsite) = read_definition(definition).map_err(StoreError::Callsite)?;
+            let entry = DictionaryCallsite::decode(definition)?;
             let number = self.callsites.len() as u32;
+            let callsite = &entry.callsite;
             let is_fixed = !callsite.dynamic && is_static(&callsite.fields);
             let columns = field_columns(&callsite.fields);
-            let fixed = is_fixed.then(|| self.add(GroupKind::Fixed { callsite: number }, columns));
-            let entry = DictionaryCallsite {
-                callsite,
-                process,
-                definition: definition.to_vec(),
-            };
+            let fixed = is_fixed.then(|| self.add(GroupKind::Fixed { callsite: number }, columns, spare));
             self.callsites.push(CallsiteGroups {
                 entry,
                 fixed,
@@ -291,10 +359,10 @@ impl Groups {
         callsite: usize,
         definitions: &[&[u8]],
         payload: &[u8],
-        shape: &mut Vec<u8>,
+        (shape, spare): (&mut Vec<u8>, &mut SpareColumns),
     ) -> Result<usize, StoreError> {
         if self.callsites.len() < definitions.len() {
-            self.load_callsites(definitions)?;
+            self.load_callsites(definitions, spare)?;
         }
         if let Some(number) = self.callsites.get(callsite).and_then(|known| known.fixed)
             && self
@@ -304,11 +372,17 @@ impl Groups {
         {
             return Ok(number);
         }
-        Ok(self.push_other(callsite, payload, shape))
+        Ok(self.push_other(callsite, payload, shape, spare))
     }
 
     /// Adds a dynamic record, or one that cannot be taken apart.
-    fn push_other(&mut self, callsite: usize, payload: &[u8], shape: &mut Vec<u8>) -> usize {
+    fn push_other(
+        &mut self,
+        callsite: usize,
+        payload: &[u8],
+        shape: &mut Vec<u8>,
+        spare: &mut SpareColumns,
+    ) -> usize {
         let is_dynamic = self
             .callsites
             .get(callsite)
@@ -324,7 +398,7 @@ impl Groups {
             let found = known.or_else(|| {
                 (self.others.len() < GROUPS_MAX).then(|| {
                     let columns = parts.into_iter().map(|part| part.1).collect();
-                    let found = self.add(kind.clone(), columns);
+                    let found = self.add(kind.clone(), columns, spare);
                     self.others.insert(kind, found);
                     found
                 })
@@ -335,7 +409,8 @@ impl Groups {
             }
         }
         let known = self.callsites.get(callsite).and_then(|known| known.whole);
-        let found = known.unwrap_or_else(|| self.add(GroupKind::Whole { callsite: number }, WHOLE.to_vec()));
+        let found =
+            known.unwrap_or_else(|| self.add(GroupKind::Whole { callsite: number }, WHOLE.to_vec(), spare));
         if let Some(known) = self.callsites.get_mut(callsite) {
             known.whole = Some(found);
         }
@@ -346,7 +421,7 @@ impl Groups {
     }
 
     /// Adds a line; returns its group.
-    fn push_line(&mut self, row: &Row<'_>, lines: &Lines, line: usize) -> usize {
+    fn push_line(&mut self, row: &Row<'_>, lines: &Lines, line: usize, spare: &mut SpareColumns) -> usize {
         let (template, variables) = lines.split.get(line).cloned().unwrap_or_default();
         let is_common = |template: &usize| {
             lines
@@ -364,7 +439,7 @@ impl Groups {
                 .copied()
                 .flatten()
                 .unwrap_or_else(|| {
-                    let found = self.add_template(row);
+                    let found = self.add_template(row, spare);
                     self.templates[template] = Some(found);
                     found
                 });
@@ -379,7 +454,7 @@ impl Groups {
         let found = match self.others.get(&kind) {
             Some(found) => *found,
             None => {
-                let found = self.add(kind.clone(), WHOLE.to_vec());
+                let found = self.add(kind.clone(), WHOLE.to_vec(), spare);
                 self.others.insert(kind, found);
                 found
             }
@@ -390,7 +465,7 @@ impl Groups {
         found
     }
 
-    fn add_template(&mut self, row: &Row<'_>) -> usize {
+    fn add_template(&mut self, row: &Row<'_>, spare: &mut SpareColumns) -> usize {
         let mut template = Vec::new();
         // It was split before.
         let _ = line_template::split(row.payload, &mut template, &mut Vec::new());
@@ -401,6 +476,7 @@ impl Groups {
                 template,
             },
             columns,
+            spare,
         )
     }
 }
@@ -728,7 +804,6 @@ impl Block {
                 row_kind(&group.kind),
             ));
         }
-        let mut payload = Vec::new();
         for ((number, unix_ns), thread) in order.into_iter().zip(times).zip(threads) {
             let group = usize::try_from(number)
                 .ok()
@@ -738,12 +813,12 @@ impl Block {
                     what: "order of records",
                 });
             };
-            payload.clear();
-            group.put_row(&mut payload)?;
             let at = out.len();
-            out.resize(at + crate::rows::RECORD_HEAD_BYTES + payload.len(), 0);
+            out.extend_from_slice(&[0; RECORD_HEAD_BYTES]);
+            group.put_row(&mut out)?;
             limit("bytes of rows", out.len() - definitions, head.rows_bytes)?;
-            put_record(&mut out, at, *kind, thread as u32, unix_ns, &payload);
+            let length = out.len() - at;
+            put_record_head(&mut out, at, length, *kind, (thread as u32, unix_ns));
         }
         Ok(out)
     }

@@ -5,11 +5,12 @@ use crate::derivation::Derivation;
 use crate::error::StoreError;
 use crate::filter;
 use crate::integers::{self, ordered, unordered};
+use crate::limits::SPARE_BYTES_MAX;
 use crate::line_template::{digit_count, put_number};
 use crate::texts::{self, StoredTexts, Texts, Wanted};
 use crate::{floats, tokens};
 use logdrive_wire::kind::FieldKind;
-use logdrive_wire::{Kind, Value};
+use logdrive_wire::{Cursor, Kind, Value, WireError};
 
 /// Meaning of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +80,42 @@ impl Column {
             texts: Texts::default(),
             derivation: None,
         }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let words = self.present.capacity() + self.low.capacity() + self.high.capacity();
+        words * 8 + self.texts.memory_bytes()
+    }
+
+    /// Adds the next value of a payload; after an error the column is as before.
+    #[inline]
+    pub(crate) fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<(), WireError> {
+        let ColumnKind::Field(field) = self.kind else {
+            return Ok(());
+        };
+        if field.optional {
+            let (value, is_optional) = Value::read(field, cursor)?;
+            self.push(&value, is_optional);
+            return Ok(());
+        }
+        match field.kind {
+            Kind::U64 | Kind::F64 | Kind::Pointer => self.low.push(cursor.u64()?),
+            Kind::U32 | Kind::F32 => self.low.push(u64::from(cursor.u32()?)),
+            Kind::U16 => self.low.push(u64::from(cursor.u16()?)),
+            Kind::U8 => self.low.push(u64::from(cursor.u8()?)),
+            Kind::I64 => self.low.push(ordered(cursor.u64()?.cast_signed())),
+            Kind::I32 => self.low.push(ordered(cursor.u32()?.cast_signed().into())),
+            Kind::I16 => self.low.push(ordered(cursor.u16()?.cast_signed().into())),
+            Kind::I8 => self.low.push(ordered(cursor.u8()?.cast_signed().into())),
+            Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug | Kind::Scope | Kind::Message => {
+                let length = cursor.u32()? as usize;
+                self.texts.push(cursor.take(length)?);
+            }
+            Kind::Bool | Kind::Char | Kind::I128 | Kind::U128 | Kind::None => {
+                self.push(&Value::read(field, cursor)?.0, false);
+            }
+        }
+        Ok(())
     }
 
     /// Adds a value of a field.
@@ -345,6 +382,39 @@ fn decode_presence(
 pub(crate) struct ColumnPlace {
     row: usize,
     value: usize,
+}
+
+/// Columns of earlier blocks, whose memory is used again.
+#[derive(Debug, Default)]
+pub(crate) struct SpareColumns {
+    columns: Vec<Column>,
+    bytes: usize,
+}
+
+impl SpareColumns {
+    pub(crate) fn column(&mut self, kind: ColumnKind) -> Column {
+        let Some(mut column) = self.columns.pop() else {
+            return Column::new(kind);
+        };
+        self.bytes -= column.memory_bytes().min(self.bytes);
+        column.kind = kind;
+        column
+    }
+
+    /// Takes a column that is not needed any more, unless there is enough of its kind.
+    pub(crate) fn put(&mut self, mut column: Column) {
+        let bytes = column.memory_bytes();
+        if self.bytes + bytes > SPARE_BYTES_MAX {
+            return;
+        }
+        self.bytes += bytes;
+        for numbers in [&mut column.present, &mut column.low, &mut column.high] {
+            numbers.clear();
+        }
+        column.texts.clear();
+        column.derivation = None;
+        self.columns.push(column);
+    }
 }
 
 /// Memory that encoding uses again, and the hashes of the block's tokens.

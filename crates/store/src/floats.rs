@@ -12,11 +12,23 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// In place of a count of digits: the values are bits.
 const BITS: u8 = 0xff;
 
+/// Adding and taking away this rounds a smaller double to an integer, to an even one from the middle.
+const ROUNDS: f64 = 6_755_399_441_055_744.0;
+/// Largest double that it rounds.
+const ROUNDED_MAX: f64 = 2_251_799_813_685_248.0;
+
 /// The integer which, divided by the power, gives exactly these bits.
+#[inline]
 fn decimal(bits: u64, power: f64) -> Option<u64> {
-    let scaled = (f64::from_bits(bits) * power).round_ties_even();
-    let is_exact = scaled.abs() <= EXACT_MAX && (scaled / power).to_bits() == bits;
-    is_exact.then_some(ordered(scaled as i64))
+    let scaled = f64::from_bits(bits) * power;
+    // Without a call of a function, which rounding is where the processor's basic set has no instruction for it.
+    let scaled = match scaled.abs() <= ROUNDED_MAX {
+        true => scaled + ROUNDS - ROUNDS,
+        false => scaled.round_ties_even(),
+    };
+    let integer = scaled as i64;
+    let is_exact = scaled.abs() <= EXACT_MAX && (integer as f64 / power).to_bits() == bits;
+    is_exact.then_some(ordered(integer))
 }
 
 /// Writes a column of the bits of doubles.
@@ -24,10 +36,12 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut 
     if values.is_empty() {
         return;
     }
+    let mut decimals = Vec::with_capacity(values.len());
     // The least digits that do for the first values mostly do for all; where they do not, more are tried.
     for (digits, power) in POWERS.iter().enumerate() {
-        let decimals: Option<Vec<u64>> = values.iter().map(|bits| decimal(*bits, *power)).collect();
-        if let Some(decimals) = decimals {
+        decimals.clear();
+        decimals.extend(values.iter().map_while(|bits| decimal(*bits, *power)));
+        if decimals.len() == values.len() {
             out.push(digits as u8);
             integers::encode(&decimals, compressor, scratch, out);
             return;
@@ -90,5 +104,14 @@ mod tests {
         ]);
         round(&[]);
         round(&[-0.5, 12.25, 9e15]);
+        round(&[-0.0, 1.0]);
+        round(&[
+            2_251_799_813_685_247.5,
+            -4_503_599_627_370_495.5,
+            4.5,
+            2.5,
+            -0.5,
+            9_007_199_254_740_993.0,
+        ]);
     }
 }

@@ -1,6 +1,6 @@
 //! Groups: the records of a block that share their columns.
 
-use crate::columns::{Column, ColumnKind, ColumnPlace};
+use crate::columns::{Column, ColumnKind, ColumnPlace, SpareColumns};
 use crate::error::StoreError;
 use crate::head::GroupKind;
 use crate::limits::COLUMNS_MAX;
@@ -18,10 +18,11 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(kind: GroupKind, columns: Vec<ColumnKind>) -> Self {
+    /// A group without records, whose columns have the memory of those that are spare.
+    pub(crate) fn new(kind: GroupKind, columns: Vec<ColumnKind>, spare: &mut SpareColumns) -> Self {
         Self {
             kind,
-            columns: columns.into_iter().map(Column::new).collect(),
+            columns: columns.into_iter().map(|kind| spare.column(kind)).collect(),
             rows: 0,
         }
     }
@@ -39,19 +40,10 @@ impl Group {
     #[inline]
     pub(crate) fn push_record(&mut self, payload: &[u8]) -> bool {
         let mut cursor = Cursor::new(payload);
-        for number in 0..self.columns.len() {
-            let Some(column) = self.columns.get_mut(number) else {
-                break;
-            };
-            let ColumnKind::Field(field) = column.kind else {
-                break;
-            };
-            match Value::read(field, &mut cursor) {
-                Ok((value, is_optional)) => column.push(&value, is_optional),
-                Err(_) => {
-                    self.columns.iter_mut().take(number).for_each(Column::pop);
-                    return false;
-                }
+        for (taken, column) in self.columns.iter_mut().enumerate() {
+            if column.take(&mut cursor).is_err() {
+                self.columns.iter_mut().take(taken).for_each(Column::pop);
+                return false;
             }
         }
         self.rows += 1;

@@ -1,19 +1,22 @@
 //! The head of a block: lengths, times, its dictionary of threads, callsites and groups, and its filter.
 
 use crate::bytes::{Compressor, Input, decompress, put_blob, put_varint};
+use crate::dictionary::{BatchDictionary, DictionaryCallsite, DictionaryThread};
 use crate::error::{StoreError, limit};
 use crate::filter::TokenFilter;
 use crate::limits::{
     BODY_BYTES_MAX, CALLSITES_MAX, COLUMNS_MAX, GROUPS_MAX, HEAD_BYTES_MAX, NAME_BYTES_MAX, ROW_BYTES_MAX,
     ROWS_BYTES_MAX, ROWS_MAX, THREADS_MAX,
 };
-use crate::rows::{NO_LEVEL, RowProcess, read_definition};
-use logdrive_wire::{Callsite, Level};
+use crate::rows::NO_LEVEL;
+use logdrive_wire::Level;
 
 /// First bytes of a block; the last is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r2";
 /// Versions that are read: the first has no derived columns, and no steps.
 const VERSIONS: [u8; 2] = *b"12";
+/// In place of the version: the dictionary has numbers of a connection.
+const BATCH: u8 = b'b';
 /// Bytes of the magic before the version.
 pub(crate) const MAGIC_FRONT: usize = 7;
 /// Last byte of a block: a file whose last byte is this was not cut within a line, nor within a block.
@@ -21,24 +24,11 @@ pub(crate) const END: &[u8] = b"\n";
 /// Bytes before the dictionary.
 pub(crate) const FIXED_BYTES: usize = 48;
 
-/// Callsite of a block's dictionary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DictionaryCallsite {
-    /// The callsite.
-    pub callsite: Callsite,
-    /// Process that it belongs to, where the segment is of several.
-    pub process: Option<RowProcess>,
-    /// Its bytes as rows have them.
-    pub(crate) definition: Vec<u8>,
-}
-
-/// Thread of a block's dictionary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DictionaryThread {
-    /// Id of the thread.
-    pub id: u64,
-    /// Its name; may be empty.
-    pub name: String,
+/// Numbers of a batch's threads and callsites in the dictionary of its connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DictionaryNumbers {
+    pub(crate) threads: Vec<u32>,
+    pub(crate) callsites: Vec<u32>,
 }
 
 /// Common part of the records of a group.
@@ -126,12 +116,16 @@ pub(crate) struct Lengths {
 
 /// Reads the lengths of a block that begins here.
 pub(crate) fn lengths(bytes: &[u8]) -> Result<Lengths, StoreError> {
+    lengths_of(bytes, &VERSIONS)
+}
+
+fn lengths_of(bytes: &[u8], versions: &[u8]) -> Result<Lengths, StoreError> {
     let mut input = Input::new(bytes, "head");
     let magic: [u8; 8] = input.array().map_err(|_| StoreError::NoBlock)?;
     if magic[..MAGIC_FRONT] != MAGIC[..MAGIC_FRONT] {
         return Err(StoreError::NoBlock);
     }
-    if !VERSIONS.contains(&magic[MAGIC_FRONT]) {
+    if !versions.contains(&magic[MAGIC_FRONT]) {
         return Err(StoreError::Unknown {
             what: "version of a block",
             found: u64::from(magic[MAGIC_FRONT]),
@@ -163,7 +157,22 @@ impl BlockHead {
     /// # Errors
     /// When no block begins here, its bytes end early, a checksum differs, or a limit is passed.
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let lengths = lengths(bytes)?;
+        Self::read(bytes, lengths(bytes)?, None).map(|(head, _)| head)
+    }
+
+    /// Reads the head of a batch, whose callsites and threads are in the dictionary of its connection.
+    pub(crate) fn decode_batch(
+        bytes: &[u8],
+        dictionary: &BatchDictionary,
+    ) -> Result<(Self, DictionaryNumbers), StoreError> {
+        Self::read(bytes, lengths_of(bytes, &[BATCH])?, Some(dictionary))
+    }
+
+    fn read(
+        bytes: &[u8],
+        lengths: Lengths,
+        batch: Option<&BatchDictionary>,
+    ) -> Result<(Self, DictionaryNumbers), StoreError> {
         let bytes = bytes
             .get(..lengths.head)
             .ok_or(StoreError::Truncated { what: "head" })?;
@@ -201,30 +210,27 @@ impl BlockHead {
             spine: ([0; 3], 0),
             filter: bytes.get(filter_at..).unwrap_or(&[]).to_vec(),
         };
-        head.read_dictionary(&dictionary)?;
+        let numbers = head.read_dictionary(&dictionary, batch)?;
         head.check()?;
-        Ok(head)
+        Ok((head, numbers))
     }
 
-    fn read_dictionary(&mut self, dictionary: &[u8]) -> Result<(), StoreError> {
+    fn read_dictionary(
+        &mut self,
+        dictionary: &[u8],
+        batch: Option<&BatchDictionary>,
+    ) -> Result<DictionaryNumbers, StoreError> {
         let mut input = Input::new(dictionary, "dictionary");
         for count in &mut self.level_counts {
             *count = input.varint()?;
         }
-        for _ in 0..input.length("threads", THREADS_MAX)? {
-            let id = input.varint()?;
-            let name = String::from_utf8_lossy(input.blob(NAME_BYTES_MAX)?).into_owned();
-            self.threads.push(DictionaryThread { id, name });
-        }
-        for _ in 0..input.length("callsites", CALLSITES_MAX)? {
-            let definition = input.blob(ROW_BYTES_MAX)?;
-            let (process, callsite) = read_definition(definition).map_err(StoreError::Callsite)?;
-            self.callsites.push(DictionaryCallsite {
-                callsite,
-                process,
-                definition: definition.to_vec(),
-            });
-        }
+        let numbers = match batch {
+            Some(known) => self.read_numbers(&mut input, known)?,
+            None => {
+                self.read_names(&mut input)?;
+                DictionaryNumbers::default()
+            }
+        };
         for length in &mut self.spine.0 {
             *length = input.length("length of a column", BODY_BYTES_MAX)?;
         }
@@ -233,7 +239,7 @@ impl BlockHead {
             self.groups.push(read_group(&mut input, self.callsites.len())?);
         }
         match input.is_empty() {
-            true => Ok(()),
+            true => Ok(numbers),
             false => Err(StoreError::Contradiction {
                 what: "length of the dictionary",
             }),
@@ -259,15 +265,32 @@ impl BlockHead {
 
     /// Writes a head; its lengths are found out here.
     pub(crate) fn encode(&self, compressor: &mut Compressor, out: &mut Vec<u8>) {
+        self.put(None, compressor, out);
+    }
+
+    /// Writes the head of a batch.
+    pub(crate) fn encode_batch(
+        &self,
+        numbers: &DictionaryNumbers,
+        compressor: &mut Compressor,
+        out: &mut Vec<u8>,
+    ) {
+        self.put(Some(numbers), compressor, out);
+    }
+
+    fn put(&self, numbers: Option<&DictionaryNumbers>, compressor: &mut Compressor, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
+        if numbers.is_some() {
+            out[start + MAGIC_FRONT] = BATCH;
+        }
         out.extend_from_slice(&[0; 8]);
         for number in [self.body_bytes, self.records, self.rows_bytes, self.filter.len()] {
             out.extend_from_slice(&(number as u32).to_le_bytes());
         }
         out.extend_from_slice(&self.times.0.to_le_bytes());
         out.extend_from_slice(&self.times.1.to_le_bytes());
-        compressor.put(out, &self.dictionary());
+        compressor.put(out, &self.dictionary(numbers));
         out.extend_from_slice(&self.filter);
         let length = (out.len() - start) as u32;
         out[start + 12..start + 16].copy_from_slice(&length.to_le_bytes());
@@ -275,19 +298,21 @@ impl BlockHead {
         out[start + 8..start + 12].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    fn dictionary(&self) -> Vec<u8> {
+    fn dictionary(&self, numbers: Option<&DictionaryNumbers>) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.level_counts
             .iter()
             .for_each(|count| put_varint(&mut bytes, *count));
-        put_varint(&mut bytes, self.threads.len() as u64);
-        for thread in &self.threads {
-            put_varint(&mut bytes, thread.id);
-            put_blob(&mut bytes, thread.name.as_bytes());
-        }
-        put_varint(&mut bytes, self.callsites.len() as u64);
-        for callsite in &self.callsites {
-            put_blob(&mut bytes, &callsite.definition);
+        match numbers {
+            Some(numbers) => {
+                for numbers in [&numbers.threads, &numbers.callsites] {
+                    put_varint(&mut bytes, numbers.len() as u64);
+                    numbers
+                        .iter()
+                        .for_each(|number| put_varint(&mut bytes, u64::from(*number)));
+                }
+            }
+            None => self.put_names(&mut bytes),
         }
         self.spine
             .0
@@ -299,6 +324,53 @@ impl BlockHead {
             put_group(&mut bytes, group);
         }
         bytes
+    }
+}
+
+impl BlockHead {
+    fn put_names(&self, bytes: &mut Vec<u8>) {
+        put_varint(bytes, self.threads.len() as u64);
+        for thread in &self.threads {
+            put_varint(bytes, thread.id);
+            put_blob(bytes, thread.name.as_bytes());
+        }
+        put_varint(bytes, self.callsites.len() as u64);
+        for callsite in &self.callsites {
+            put_blob(bytes, &callsite.definition);
+        }
+    }
+
+    fn read_names(&mut self, input: &mut Input<'_>) -> Result<(), StoreError> {
+        for _ in 0..input.length("threads", THREADS_MAX)? {
+            let id = input.varint()?;
+            let name = String::from_utf8_lossy(input.blob(NAME_BYTES_MAX)?).into_owned();
+            self.threads.push(DictionaryThread { id, name });
+        }
+        for _ in 0..input.length("callsites", CALLSITES_MAX)? {
+            self.callsites
+                .push(DictionaryCallsite::decode(input.blob(ROW_BYTES_MAX)?)?);
+        }
+        Ok(())
+    }
+
+    /// Reads the numbers of a batch's threads and callsites, which the dictionary of its connection must have.
+    fn read_numbers(
+        &mut self,
+        input: &mut Input<'_>,
+        dictionary: &BatchDictionary,
+    ) -> Result<DictionaryNumbers, StoreError> {
+        let mut numbers = DictionaryNumbers::default();
+        for _ in 0..input.length("threads", THREADS_MAX)? {
+            let number = input.length("number of a thread", u32::MAX as usize)? as u32;
+            self.threads.push(dictionary.thread(number)?.clone());
+            numbers.threads.push(number);
+        }
+        for _ in 0..input.length("callsites", CALLSITES_MAX)? {
+            let number = input.length("number of a callsite", u32::MAX as usize)? as u32;
+            self.callsites.push(dictionary.callsite(number)?.clone());
+            numbers.callsites.push(number);
+        }
+        Ok(numbers)
     }
 }
 

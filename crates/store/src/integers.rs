@@ -54,13 +54,28 @@ pub(crate) fn range(values: &[u64]) -> (u64, u64) {
     (least.min(largest), largest)
 }
 
-/// Bytes of a column that is packed.
-fn size_packed(values: impl Iterator<Item = (u64, u64, usize)>, base: u64) -> usize {
-    values
-        .map(|(least, largest, count)| {
-            1 + varint_bytes(least - base) + packed_bytes(count, bits(largest - least))
-        })
-        .sum()
+/// Least and largest value of each chunk.
+fn chunk_ranges(values: &[u64]) -> Vec<(u64, u64)> {
+    values.chunks(CHUNK_VALUES).map(range).collect()
+}
+
+/// Least and largest of all chunks.
+fn range_of(chunks: &[(u64, u64)]) -> (u64, u64) {
+    let join = |one: (u64, u64), other: &(u64, u64)| (one.0.min(other.0), one.1.max(other.1));
+    let (least, largest) = chunks.iter().fold((u64::MAX, 0), join);
+    (least.min(largest), largest)
+}
+
+/// Bytes of so many values that are packed.
+fn size_packed(chunks: &[(u64, u64)], count: usize, base: u64) -> usize {
+    let mut left = count;
+    let mut bytes = 0;
+    for (least, largest) in chunks {
+        let length = left.min(CHUNK_VALUES);
+        left -= length;
+        bytes += 1 + varint_bytes(least - base) + packed_bytes(length, bits(largest - least));
+    }
+    bytes
 }
 
 /// Writes a column. Its count of values is not in it.
@@ -68,26 +83,19 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut 
     let Some(first) = values.first().copied() else {
         return;
     };
-    let (least, largest) = range(values);
-    if least == largest {
+    if values.iter().all(|value| *value == first) {
         out.push(CONSTANT);
         put_varint(out, first);
         return;
     }
+    let chunks = chunk_ranges(values);
+    let (least, largest) = range_of(&chunks);
     scratch.clear();
     scratch.extend(values.windows(2).map(|pair| delta(pair[1], pair[0])));
-    let delta_base = range(scratch).0;
-    let chunks = |values: &[u64]| -> Vec<(u64, u64, usize)> {
-        let chunks = values.chunks(CHUNK_VALUES);
-        chunks
-            .map(|chunk| {
-                let (least, largest) = range(chunk);
-                (least, largest, chunk.len())
-            })
-            .collect()
-    };
-    let size = size_packed(chunks(values).into_iter(), least);
-    let delta_size = size_packed(chunks(scratch).into_iter(), delta_base);
+    let delta_chunks = chunk_ranges(scratch);
+    let delta_base = range_of(&delta_chunks).0;
+    let size = size_packed(&chunks, values.len(), least);
+    let delta_size = size_packed(&delta_chunks, scratch.len(), delta_base);
     let planes = usize::try_from(bits(largest - least).div_ceil(8)).unwrap_or(8);
     if size.min(delta_size) > values.len() && values.len() >= SAMPLE_VALUES / 4 {
         let sample = &values[..values.len().min(SAMPLE_VALUES)];
@@ -102,13 +110,14 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut 
             return;
         }
     }
+    out.reserve(size.min(delta_size) + 16);
     if delta_size < size {
         out.push(DELTA);
         put_varint(out, first);
-        pack_all(scratch, delta_base, out);
+        pack_all(scratch, delta_base, &delta_chunks, out);
     } else {
         out.push(PACKED);
-        pack_all(values, least, out);
+        pack_all(values, least, &chunks, out);
     }
 }
 
@@ -177,14 +186,13 @@ fn gcd(mut one: u64, mut other: u64) -> u64 {
     one
 }
 
-fn pack_all(values: &[u64], base: u64, out: &mut Vec<u8>) {
+fn pack_all(values: &[u64], base: u64, chunks: &[(u64, u64)], out: &mut Vec<u8>) {
     put_varint(out, base);
-    for chunk in values.chunks(CHUNK_VALUES) {
-        let (least, largest) = range(chunk);
+    for (chunk, (least, largest)) in values.chunks(CHUNK_VALUES).zip(chunks) {
         let width = bits(largest - least);
         put_varint(out, least - base);
         out.push(width as u8);
-        pack(chunk, least, width, out);
+        pack(chunk, *least, width, out);
     }
 }
 

@@ -8,11 +8,13 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod batch;
 mod block;
 mod bytes;
 mod columns;
 mod compaction;
 mod derivation;
+mod dictionary;
 mod error;
 mod filter;
 mod floats;
@@ -27,12 +29,14 @@ mod rows;
 mod texts;
 mod writer;
 
+pub use batch::{Batch, BatchEncoder, Definition, EncodedBatch};
 pub use block::{Block, Encoder, GroupColumn};
 pub use columns::{StoredColumn, StoredValues};
 pub use compaction::{Compaction, compact, digest, has_small_blocks};
+pub use dictionary::{BatchDictionary, DictionaryCallsite, DictionaryThread};
 pub use error::StoreError;
 pub use filter::{TokenFilter, tokens};
-pub use head::{BlockHead, DictionaryCallsite, DictionaryThread, GroupKind};
+pub use head::{BlockHead, GroupKind};
 pub use places::{BlockPlace, BlockPlaces};
 pub use reader::{Damage, SegmentReader, is_segment};
 pub use rows::{Row, RowCallsite, RowError, RowProcess, RowThread, RowWriter, Rows};

@@ -53,3 +53,12 @@ pub const WELL_BYTES_MIN: usize = 256;
 pub const HEAD_READ_BYTES: u64 = 4_096;
 /// Nanoseconds that a block of a [`SegmentWriter`](crate::SegmentWriter) spans at most: a reader skips by time.
 pub const BLOCK_SPAN_NS: u64 = 1_000_000_000;
+
+/// Callsites and threads that a batch encoder numbers before it begins again: more than a large program has, of which a
+/// receiver holds one dictionary for each connection.
+pub const DEFINITIONS_MAX: usize = 1 << 16;
+/// Bytes of them.
+pub const DEFINITIONS_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of columns that an encoder keeps for its next block: twice the rows of a sink's buffer.
+pub(crate) const SPARE_BYTES_MAX: usize = 4 << 20;

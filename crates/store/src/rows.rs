@@ -281,12 +281,31 @@ pub(crate) fn put_record(
     unix_ns: u64,
     payload: &[u8],
 ) -> Option<usize> {
-    let end = put_head(out, at, RECORD_HEAD_BYTES + payload.len(), kind)?;
+    let end = put_record_head(
+        out,
+        at,
+        RECORD_HEAD_BYTES + payload.len(),
+        kind,
+        (thread, unix_ns),
+    )?;
+    out.get_mut(at + RECORD_HEAD_BYTES..end)?.copy_from_slice(payload);
+    Some(end)
+}
+
+/// Writes the head of a row of so many bytes; returns its end, or `None` where it does not fit.
+#[inline]
+pub(crate) fn put_record_head(
+    out: &mut [u8],
+    at: usize,
+    length: usize,
+    kind: (u8, u32),
+    (thread, unix_ns): (u32, u64),
+) -> Option<usize> {
+    let end = put_head(out, at, length, kind)?;
     out.get_mut(at + 8..at + 12)?
         .copy_from_slice(&thread.to_le_bytes());
     out.get_mut(at + 12..at + 20)?
         .copy_from_slice(&unix_ns.to_le_bytes());
-    out.get_mut(at + RECORD_HEAD_BYTES..end)?.copy_from_slice(payload);
     Some(end)
 }
 
@@ -338,6 +357,15 @@ impl<'a> Rows<'a> {
             rest: bytes,
             callsites: Vec::new(),
             threads: Vec::new(),
+        }
+    }
+
+    /// The same rows, read from an earlier rest on.
+    pub(crate) fn at(&self, rest: &'a [u8]) -> Self {
+        Self {
+            rest,
+            callsites: self.callsites.clone(),
+            threads: self.threads.clone(),
         }
     }
 

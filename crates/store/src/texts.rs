@@ -33,6 +33,15 @@ impl Texts {
         self.ends.push(self.bytes.len() as u32);
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + 4 * self.ends.capacity()
+    }
+
     pub(crate) fn pop(&mut self) {
         self.ends.pop();
         self.bytes
@@ -78,7 +87,11 @@ impl Texts {
 
     /// All values.
     pub fn values(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|number| self.value(number))
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let start = std::mem::replace(&mut start, *end as usize);
+            self.bytes.get(start..*end as usize).unwrap_or(&[])
+        })
     }
 }
 
@@ -148,12 +161,13 @@ pub(crate) fn encode(
     if texts.is_empty() {
         return false;
     }
+    let first = texts.value(0);
+    if texts.values().all(|value| value == first) {
+        out.push(CONSTANT);
+        put_blob(out, first);
+        return false;
+    }
     match dictionary(texts) {
-        Some(found) if found.distinct.len() == 1 => {
-            out.push(CONSTANT);
-            put_blob(out, found.distinct.value(0));
-            false
-        }
         Some(found) => {
             out.push(DICTIONARY);
             crate::bytes::put_varint(out, found.distinct.len() as u64);

@@ -52,12 +52,11 @@ impl SinkConfig {
         Self::new(name, SinkOptions::new(Target::File(file)))
     }
 
-    /// A collector that records are sent to, as JSON, so that fields keep their types. Lines name their process, because the
-    /// agent has many.
+    /// A collector that typed records are sent to. They name their process, because the agent has many.
     pub fn ship(name: impl Into<String>, mut ship: ShipOptions) -> Self {
         ship.app = Some(String::new());
         let mut options = SinkOptions::new(Target::Ship(Box::new(ship)));
-        options.layout = Style::Json.into();
+        options.layout = Style::Segments.into();
         Self::new(name, options)
     }
 

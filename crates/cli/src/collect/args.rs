@@ -4,6 +4,7 @@ use super::record_address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
 use logdrive_collector::StoreFormat;
+use logdrive_drain::layout::LayoutOptions;
 use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +62,9 @@ pub(crate) struct CollectArgs {
     /// Form of the log: text, or segments, which are compressed and which `logdrive cat` shows as text [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = format, help_heading = "Log")]
     pub(crate) format: Option<StoreFormat>,
+    /// Layout of typed records: json, text, logfmt, glog, or "pattern ..."; lines stay as they were sent [default: json]
+    #[arg(long, value_name = "LAYOUT", help_heading = "Log")]
+    pub(crate) layout: Option<LayoutOptions>,
     /// Start a new file before the log would grow beyond this, such as 64MiB
     #[arg(long, value_name = "SIZE", value_parser = |text: &str| read_size(text), help_heading = "Log")]
     pub(crate) rotate_size: Option<u64>,

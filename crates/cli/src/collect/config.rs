@@ -10,7 +10,8 @@ use crate::error::CliError;
 use crate::paint::ColorChoice;
 use logdrive_collector::StoreFormat;
 use logdrive_drain::file::{Compress, FileOptions};
-use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Words, Wrong, limits};
+use logdrive_drain::layout::{LayoutOptions, Style};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Word, Words, Wrong, limits};
 use logdrive_ship::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX};
 use logdrive_ship::{Address, Options};
 use std::io::{self, Write};
@@ -23,6 +24,19 @@ const ABOUT: &str = "Configuration of `logdrive collect`. A key with # before it
 
 /// Addresses that one collector listens at.
 const LISTENERS_MAX: usize = 64;
+
+/// Layouts of typed records that are one word.
+const LAYOUTS: &[Word] = &[
+    ("json", "one JSON object a line: fields keep their types"),
+    (
+        "text",
+        "time, level, thread, module, place, message and fields, for people",
+    ),
+    ("logfmt", "key=value pairs"),
+    ("glog", "as Google's glog"),
+];
+const PATTERN: &str =
+    "\"pattern \" and a line of your own, such as \"pattern {time} {level:5} {message}{fields}\"";
 
 logdrive_drain::options! {
     /// Options of a collector.
@@ -42,6 +56,8 @@ logdrive_drain::options! {
         out: Option<PathBuf> => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).required("\"/var/log/logdrive\"").scope(FILE),
         /// Form of the log: collected.log has text, collected.segment has segments, which `logdrive cat` shows as text.
         pub(super) format: StoreFormat => Row::of(Kind::Word).words(StoreFormat::WORDS).scope(FILE),
+        /// Layout of typed records in collected.log; lines stay as they were sent.
+        pub(super) layout: LayoutOptions => Row::of(Kind::Parsed(PATTERN)).words(LAYOUTS).scope(FILE),
         /// Make the log durable before records are acknowledged: level C2 instead of C1.
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),
         /// Threads that wait for sockets.
@@ -101,6 +117,7 @@ impl Default for CollectConfig {
             listen: Vec::new(),
             out: None,
             format: StoreFormat::Text,
+            layout: Style::Json.into(),
             sync: false,
             pollers: 1,
             file,
@@ -138,10 +155,11 @@ fn parse(text: &str) -> Result<CollectConfig, Vec<Problem>> {
 }
 
 /// The arguments that are options.
-fn arguments(args: &CollectArgs) -> [Argument; 13] {
+fn arguments(args: &CollectArgs) -> [Argument; 14] {
     [
         ("out", args.out.to_value()),
         ("format", args.format.and_then(|format| format.to_value())),
+        ("layout", args.layout.as_ref().and_then(Setting::to_value)),
         ("sync", args.sync.then_some(Value::Flag(true))),
         ("rotate_bytes", args.rotate_size.to_value()),
         ("keep_files", args.keep.to_value()),

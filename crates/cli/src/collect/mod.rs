@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "sound", "the collector would start with this");
         return Ok(true);
     }
-    let store = Arc::new(Store::open(&config.file, config.format, config.sync)?);
+    let store = Arc::new(Store::open(&config.file, config.format, config.sync)?.with_layout(config.layout)?);
     let threads = Threads {
         pollers: config.pollers,
         ..Threads::default()

@@ -10,7 +10,7 @@ use crate::layout::{
 use crate::limits::{PAUSE_BUSY_NS_MAX, SEGMENT_FLUSH_EVERY};
 use crate::sink::account::DropAccount;
 use crate::sink::drop_reason::SinkDrop;
-use crate::sink::options::{Overflow, SinkOptions};
+use crate::sink::options::{Overflow, SinkOptions, Target};
 use crate::sink::spare::SpareBuffers;
 use crate::sink::targets::Targets;
 use crate::sink::writer::IoRequest;
@@ -91,9 +91,9 @@ impl SinkSettings {
         layout: LayoutOptions,
         process: &ProcessInfo,
     ) -> Result<Self, LayoutError> {
-        let flush_every = match layout.style {
-            // A block of few records is large.
-            Style::Segments => options.flush_every.max(SEGMENT_FLUSH_EVERY),
+        let flush_every = match (&layout.style, &options.target) {
+            // A block of few records is large, and stays.
+            (Style::Segments, Target::File(_)) => options.flush_every.max(SEGMENT_FLUSH_EVERY),
             _ => options.flush_every,
         };
         Ok(Self {

@@ -87,7 +87,7 @@ const LAYOUTS: &[Word] = &[
     ("glog", "as Google's glog"),
     (
         "segments",
-        "compressed blocks with typed columns, for files; `logdrive cat` shows them",
+        "records as they are: compressed blocks with typed columns, for files, which `logdrive cat` shows, and for collectors",
     ),
 ];
 

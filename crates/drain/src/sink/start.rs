@@ -164,8 +164,10 @@ impl SinkStarter {
             output => output,
         };
         let is_file = matches!(output, Output::File(_) | Output::DeferredFile(_));
-        let is_segments = layout.style == Style::Segments;
-        if is_segments && !is_file && !matches!(output, Output::Discard | Output::Gone) {
+        let is_typed = layout.style == Style::Segments;
+        let is_segments = is_typed && is_file;
+        let sends = matches!(output, Output::Ship(_) | Output::DeferredShip(_));
+        if is_typed && !is_file && !sends && !matches!(output, Output::Discard | Output::Gone) {
             return Err(LayoutError::SegmentsNeedFile.into());
         }
         if is_segments && matches!(&options.target, Target::File(file) if file.header.is_some()) {

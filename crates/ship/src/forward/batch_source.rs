@@ -6,7 +6,7 @@ use super::spool::{Spool, SpoolDirectory};
 use crate::TransportError;
 use crate::hello::{Hello, Role};
 use crate::limits::FRAME_BYTES_MAX;
-use crate::session::{RecordBatch, Shipper};
+use crate::session::{RecordBatch, Shipper, SplitRecords};
 use std::collections::VecDeque;
 
 /// The sessions whose records are sent, one after the other; the own is the last.
@@ -24,6 +24,7 @@ pub(super) struct BatchSource {
     bytes_max: u64,
     /// Number before which records of the own session may have been sent by others.
     sent_until: Option<u64>,
+    split: Option<SplitRecords>,
     /// Everything of the own session before this number is in the spool, or was.
     pub(super) spooled: u64,
 }
@@ -42,6 +43,7 @@ impl BatchSource {
             notices: Vec::new(),
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
             sent_until: forward.sent_until.filter(|_| forward.spool.is_none()),
+            split: forward.split,
             spooled: forward.next,
             own,
         };
@@ -100,7 +102,7 @@ impl BatchSource {
             (None, Some(spool)) if spool.bytes() > 0 => spool.first_number(),
             _ => self.own_first,
         };
-        let shipper = Shipper::new(hello, bytes_max);
+        let shipper = Shipper::new(hello, bytes_max).with_split(self.split);
         match self.sent_until {
             Some(number) => shipper.with_sent_until(number),
             None => shipper,

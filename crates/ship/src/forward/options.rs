@@ -6,6 +6,7 @@ use crate::address::Address;
 use crate::hello::Format;
 use crate::limits::OUTBOX_BYTES_MAX;
 use crate::options::Options;
+use crate::session::SplitRecords;
 use crate::upstream::{BreakerOptions, Group, GroupOptions, MemberOptions};
 
 /// Options of a forwarder.
@@ -22,6 +23,8 @@ pub struct ForwardOptions {
     pub sent_until: Option<u64>,
     /// Format of the records.
     pub format: Format,
+    /// Cuts batches of typed records for another end that accepts shorter frames only. Default: none, and such an end is an error.
+    pub split: Option<SplitRecords>,
     /// The process that they come from. Default: this one.
     pub pid: u32,
     /// The level of zstd; `None` sends as it is. Default: none.
@@ -52,6 +55,7 @@ impl ForwardOptions {
             next: 0,
             sent_until: None,
             format: Format::Text,
+            split: None,
             pid: std::process::id(),
             zstd_level: None,
             queue_bytes: OUTBOX_BYTES_MAX,

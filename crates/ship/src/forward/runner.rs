@@ -8,7 +8,7 @@ use super::state::{ForwardQueue, ForwardState, QueuedBatch, SharedState};
 use crate::TransportError;
 use crate::address::Address;
 use crate::connection::{Connection, open_guarded};
-use crate::hello::{HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
+use crate::hello::{Format, HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
 use crate::limits::RETRY_MS;
 use crate::options::Options;
 use crate::session::{RecordBatch, Shipper, compress};
@@ -55,7 +55,8 @@ pub(super) struct Runner {
     /// The connection takes no new batches and ends when all that were sent are acknowledged.
     is_draining: bool,
     options: Options,
-    zstd_level: Option<i32>,
+    /// Compression of batches of lines; blocks of columns are compressed already.
+    line_zstd_level: Option<i32>,
     persists: bool,
     source: BatchSource,
     shipper: Shipper,
@@ -91,7 +92,7 @@ impl Runner {
             },
             is_draining: false,
             options: options.clone(),
-            zstd_level: forward.zstd_level,
+            line_zstd_level: forward.zstd_level.filter(|_| forward.format != Format::Records),
             persists: forward.persists,
             shipper: source.shipper(forward.queue_bytes),
             source,
@@ -335,7 +336,7 @@ impl Runner {
     }
 
     fn pack(&self, lines: Vec<u8>) -> (Vec<u8>, bool) {
-        match self.zstd_level.and_then(|level| compress(&lines, level)) {
+        match self.line_zstd_level.and_then(|level| compress(&lines, level)) {
             Some(packed) => (packed, true),
             None => (lines, false),
         }
@@ -432,7 +433,7 @@ impl Runner {
             && self.liveness.last_received.elapsed() > self.options.timeouts.idle / 3
         {
             let header = self.shipper.keepalive();
-            connection.send_sealed(&header, &[])?;
+            connection.send_sealed(&header, [&[], &[]])?;
             self.liveness.keepalive_sent = Some(Instant::now());
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The packet that brings the rings: name and version.
 const OFFER: &[u8; 8] = b"LDSHM\x01\x00\x00";
 /// Parts of one send, at most: a header, a payload, and what fills it up.
-const PARTS_MAX: usize = 3;
+const PARTS_MAX: usize = 4;
 /// Time between two looks of a sleeper at whether the other process lives.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -75,7 +75,7 @@ impl ShmLink {
             *place = part.get(..room.min(part.len())).unwrap_or(&[]);
             room -= place.len();
         }
-        debug_assert_eq!(room, 0, "three parts at most");
+        debug_assert_eq!(room, 0, "four parts at most");
         self.is_corked = std::mem::take(&mut self.cork_next);
         let is_in = match self.is_corked {
             true => outgoing.push_quietly(&cut, &alive),

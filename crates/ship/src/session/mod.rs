@@ -5,6 +5,7 @@
 
 mod compression;
 mod dedup;
+mod definitions;
 mod in_place;
 mod reserved;
 mod server;
@@ -14,8 +15,9 @@ mod shipper;
 pub use compression::compress;
 pub(crate) use compression::decompress;
 pub use dedup::{Classification, DedupCursor};
+pub use definitions::RecordPayload;
 pub use logdrive_ring::InPlace;
 pub use reserved::Reserved;
 pub use server::{FeedResult, Server};
 pub use service::{Job, Peer, ReplyBuffer, Service};
-pub use shipper::{Full, Outgoing, RecordBatch, Shipper};
+pub use shipper::{Full, Outgoing, RecordBatch, Shipper, SplitRecords};

@@ -1,7 +1,8 @@
 //! The sending end of records: keeps each batch until it is acknowledged, and sends what is missing after a reconnect.
 
+use super::definitions::{ConnectionDefinitions, Part, RecordPayload};
 use crate::frame::{FLAG_ACK, FLAG_ZSTD, Frame, HEADER_BYTES, Header, Kind};
-use crate::hello::{HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number};
+use crate::hello::{Format, HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number};
 use crate::limits::FRAME_BYTES_MAX;
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ pub struct RecordBatch {
     pub count: u32,
     /// Set if the payload is compressed with zstd.
     pub compressed: bool,
-    /// Lines of the records.
+    /// Lines of the records, or typed ones with all definitions, see [`RecordPayload`](super::RecordPayload).
     pub payload: Vec<u8>,
 }
 
@@ -28,6 +29,10 @@ impl RecordBatch {
         (self.payload.len() + HEADER_BYTES) as u64
     }
 }
+
+/// Cuts the payload of a batch of typed records into payloads of so many bytes at most, as far as records allow, each with the
+/// number of its records; nothing where it cannot be read.
+pub type SplitRecords = fn(&[u8], usize) -> Vec<(u32, Vec<u8>)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -48,10 +53,18 @@ pub struct Full(pub Vec<u8>);
 pub struct Outgoing<'a> {
     /// Header of the frame.
     pub header: [u8; HEADER_BYTES],
-    /// Payload behind the header.
-    pub payload: &'a [u8],
+    /// Payload behind the header, in two parts.
+    pub payload: [&'a [u8]; 2],
     /// Set if nothing else is under way.
     pub is_first: bool,
+}
+
+/// Batches that were sent again.
+#[derive(Debug, Default)]
+struct Resent {
+    /// Records before this number were sent before, on another connection.
+    until: u64,
+    batches: u64,
 }
 
 /// Sends the records of one session, at least once, in order.
@@ -74,15 +87,14 @@ pub struct Shipper {
     sent: usize,
     /// Records before this number may have been sent by an earlier shipper of the session; `None` where it is not known.
     sent_until: Option<u64>,
-    /// Records before this number were sent before, on another connection or before a resend.
-    resent_until: u64,
+    resent: Resent,
     in_flight_bytes: u64,
     window_bytes: u64,
     peer_frame_bytes: usize,
     next: u64,
     acknowledged_until: u64,
-    /// Batches that were sent more than once.
-    resent_batches: u64,
+    definitions: ConnectionDefinitions,
+    split: Option<SplitRecords>,
 }
 
 impl Shipper {
@@ -98,13 +110,14 @@ impl Shipper {
             bytes_max,
             sent: 0,
             sent_until: None,
-            resent_until: 0,
+            resent: Resent::default(),
             in_flight_bytes: 0,
             window_bytes: 0,
             peer_frame_bytes: FRAME_BYTES_MAX,
             next,
             acknowledged_until: next,
-            resent_batches: 0,
+            definitions: ConnectionDefinitions::default(),
+            split: None,
         }
     }
 
@@ -113,6 +126,13 @@ impl Shipper {
     #[must_use]
     pub fn with_sent_until(mut self, number: u64) -> Self {
         self.sent_until = Some(number);
+        self
+    }
+
+    /// Cuts batches of typed records like this where the other end accepts shorter frames only.
+    #[must_use]
+    pub fn with_split(mut self, split: Option<SplitRecords>) -> Self {
+        self.split = split;
         self
     }
 
@@ -145,17 +165,25 @@ impl Shipper {
     /// Cuts batches from this place on that are longer than what the other end accepts.
     fn split_oversized(&mut self, from: usize) {
         let bytes_max = self.peer_frame_bytes as u64;
-        if self.queue.range(from..).all(|batch| batch.bytes() <= bytes_max) {
+        if self
+            .queue
+            .range(from..)
+            .all(|batch| self.least_bytes(batch) <= bytes_max)
+        {
             return;
         }
         let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
         for batch in self.queue.split_off(from) {
-            if batch.bytes() <= bytes_max {
+            if self.least_bytes(&batch) <= bytes_max {
                 self.queue.push_back(batch);
                 continue;
             }
             self.held_bytes -= batch.payload.len();
-            for part in split_lines(batch, payload_max) {
+            let parts = match self.hello.format {
+                Format::Records => split_records(batch, self.split, payload_max),
+                _ => split_lines(batch, payload_max),
+            };
+            for part in parts {
                 self.held_bytes += part.payload.len();
                 self.queue.push_back(part);
             }
@@ -165,7 +193,15 @@ impl Shipper {
     /// Returns whether what comes next is longer than what the other end accepts, and cannot be cut.
     pub fn is_blocked_by_oversized(&self) -> bool {
         let next = self.queue.get(self.sent).filter(|_| self.is_established());
-        next.is_some_and(|batch| batch.bytes() > self.peer_frame_bytes as u64)
+        next.is_some_and(|batch| self.least_bytes(batch) > self.peer_frame_bytes as u64)
+    }
+
+    /// Bytes of the frame that a batch takes at least.
+    fn least_bytes(&self, batch: &RecordBatch) -> u64 {
+        match (self.hello.format, RecordPayload::decode(&batch.payload)) {
+            (Format::Records, Ok(payload)) => payload.least_bytes() + HEADER_BYTES as u64,
+            _ => batch.bytes(),
+        }
     }
 
     /// The header of a frame without records, which is acknowledged like any: to learn whether the other end lives.
@@ -197,7 +233,7 @@ impl Shipper {
 
     /// Batches that were sent more than once.
     pub fn resent_batches(&self) -> u64 {
-        self.resent_batches
+        self.resent.batches
     }
 
     /// Returns whether a batch of this length would be taken.
@@ -224,13 +260,14 @@ impl Shipper {
     /// The connection has ended: what was under way waits again.
     pub fn disconnected(&mut self) {
         self.state = State::Disconnected;
-        self.resent_until = self.resent_until.max(
+        self.resent.until = self.resent.until.max(
             self.queue
                 .get(self.sent.wrapping_sub(1))
                 .map_or(0, RecordBatch::end),
         );
         self.sent = 0;
         self.in_flight_bytes = 0;
+        self.definitions.clear();
     }
 
     /// Takes a frame that came.
@@ -297,27 +334,53 @@ impl Shipper {
         if self.state != State::Established {
             return None;
         }
-        let bytes = self.queue.get(self.sent)?.bytes();
+        let batch = self.queue.get(self.sent)?;
+        let bytes = batch.bytes();
         let is_too_much = self.in_flight_bytes > 0 && self.in_flight_bytes + bytes > self.window_bytes;
-        if is_too_much || bytes > self.peer_frame_bytes as u64 {
+        let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
+        if is_too_much {
             return None;
         }
-        self.in_flight_bytes += bytes;
-        self.sent += 1;
-        let batch = self.queue.get(self.sent - 1)?;
-        if batch.first < self.resent_until {
-            self.resent_batches += 1;
-        }
+        let part = match self.hello.format {
+            Format::Records => self.definitions.next(&batch.payload, payload_max)?,
+            _ if batch.payload.len() > payload_max => return None,
+            _ => Part::whole(&batch.payload),
+        };
         let mut header = Header::new(Kind::Batch, batch.first);
-        header.count = batch.count;
         header.flags = FLAG_ACK | if batch.compressed { FLAG_ZSTD } else { 0 };
+        if part.is_last {
+            header.count = batch.count;
+            self.in_flight_bytes += bytes;
+            self.sent += 1;
+            self.resent.batches += u64::from(batch.first < self.resent.until);
+        }
         let checked = self.hello.flags & HELLO_UNCHECKED == 0;
         Some(Outgoing {
             is_first: self.sent == 1,
-            header: header.seal(&[&batch.payload], checked),
-            payload: &batch.payload,
+            header: header.seal(&part.bytes, checked),
+            payload: part.bytes,
         })
     }
+}
+
+/// The typed records of a batch as batches, all of them together; the batch itself where it cannot be cut.
+fn split_records(batch: RecordBatch, split: Option<SplitRecords>, payload_max: usize) -> Vec<RecordBatch> {
+    let parts = split.map_or_else(Vec::new, |split| split(&batch.payload, payload_max));
+    let count: u64 = parts.iter().map(|(count, _)| u64::from(*count)).sum();
+    if count != u64::from(batch.count) {
+        return vec![batch];
+    }
+    let mut first = batch.first;
+    let number = |(count, payload): (u32, Vec<u8>)| {
+        let next = first.saturating_add(u64::from(count));
+        RecordBatch {
+            first: std::mem::replace(&mut first, next),
+            count,
+            compressed: false,
+            payload,
+        }
+    };
+    parts.into_iter().map(number).collect()
 }
 
 /// The lines of a batch as batches whose payloads are no longer than this, where lines allow that.
@@ -408,11 +471,12 @@ mod tests {
         shipper.push(200, packed, true).expect("room");
         let (mut next, mut sent) = (0, Vec::new());
         while let Some(out) = shipper.poll() {
-            assert!(out.payload.len() + HEADER_BYTES <= 1024);
+            let payload = out.payload.concat();
+            assert!(payload.len() + HEADER_BYTES <= 1024);
             let header = Header::decode(&out.header, 1024).expect("sound");
             assert_eq!(header.sequence, next);
             next += u64::from(header.count);
-            sent.extend_from_slice(out.payload);
+            sent.extend_from_slice(&payload);
         }
         assert_eq!(next, 400);
         assert_eq!(sent, [lines.clone(), lines].concat());
