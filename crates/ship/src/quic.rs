@@ -28,6 +28,7 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -257,36 +258,34 @@ pub(crate) fn connect(
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
     config.transport_config(Arc::new(transport));
     let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
-    let runtime = runtime().map_err(&failed)?;
-    // The time limit is made within the runtime, whose clock it uses.
-    let connected = runtime
-        .block_on(async { timeout(options.timeouts.connect, open(config, peer, &name, options)).await });
-    let (endpoint, connection) = match connected {
-        Ok(found) => found.map_err(&failed)?,
-        Err(_) => {
-            let (what, limit) = ("finish the QUIC handshake", options.timeouts.connect);
-            return Err(TransportError::timeout(address, what, limit));
-        }
-    };
-    let handle = runtime.handle().clone();
     let (done, ended) = oneshot::channel();
     // Quinn has things to say, too: what a thread may not log, the one that works for it may not either.
     let is_denied = logdrive_ring::local::is_denied();
+    let (report, reported) = sync_channel(1);
+    let theirs = options.clone();
+    // All of it runs there, the handshake too: the caller may be a task, whose thread cannot enter a second runtime.
     let thread = std::thread::Builder::new()
         .name("logdrive-quic".to_owned())
         .spawn(move || {
             if is_denied {
                 logdrive_ring::local::deny_thread();
             }
-            runtime.block_on(async {
-                // Its sender is gone only when all streams are.
-                let _ = ended.await;
-                endpoint.close(VarInt::from_u32(0), b"done");
-                // The streams have said theirs. What is lost of the goodbye, the idle time replaces.
-                let _ = timeout(GOODBYE_TIMEOUT, endpoint.wait_idle()).await;
-            });
+            let opening = open(config, peer, &name, &theirs);
+            match runtime() {
+                Ok(runtime) => runtime.block_on(run_connection(opening, &theirs, &report, ended)),
+                // The caller waits for the report.
+                Err(error) => drop(report.send(Err(error))),
+            }
         })
         .map_err(&failed)?;
+    let connected = match reported.recv() {
+        Ok(report) => report.map_err(&failed)?,
+        Err(_) => return Err(failed(io::Error::other("the thread of the connection has ended"))),
+    };
+    let Some((handle, connection)) = connected else {
+        let (what, limit) = ("finish the QUIC handshake", options.timeouts.connect);
+        return Err(TransportError::timeout(address, what, limit));
+    };
     let connection_handle = QuicConnection {
         handle,
         connection,
@@ -297,6 +296,33 @@ pub(crate) fn connect(
         thread: Some(thread),
     };
     QuicLink::open(&Arc::new(connection_handle)).map_err(&failed)
+}
+
+/// A connection that was made, with the runtime that it lives in; `None` when there was no time left for it.
+type Report = io::Result<Option<(Handle, quinn::Connection)>>;
+
+/// Connects, reports that, and serves the connection until its streams have ended.
+async fn run_connection(
+    opening: impl Future<Output = io::Result<(quinn::Endpoint, quinn::Connection)>>,
+    options: &Options,
+    report: &SyncSender<Report>,
+    ended: oneshot::Receiver<()>,
+) {
+    let endpoint = match timeout(options.timeouts.connect, opening).await {
+        Ok(Ok((endpoint, connection))) => {
+            // A caller that has gone has dropped the other end of `ended`, too.
+            let _ = report.send(Ok(Some((Handle::current(), connection))));
+            endpoint
+        }
+        // As above.
+        Ok(Err(error)) => return drop(report.send(Err(error))),
+        Err(_) => return drop(report.send(Ok(None))),
+    };
+    // Its sender is gone only when all streams are.
+    let _ = ended.await;
+    endpoint.close(VarInt::from_u32(0), b"done");
+    // The streams have said theirs. What is lost of the goodbye, the idle time replaces.
+    let _ = timeout(GOODBYE_TIMEOUT, endpoint.wait_idle()).await;
 }
 
 async fn open(
@@ -357,14 +383,17 @@ async fn run_stream(
 
 impl QuicLink {
     fn open(connection_handle: &Arc<QuicConnection>) -> io::Result<Self> {
-        let opening = async {
-            timeout(
-                connection_handle.connect_timeout,
-                connection_handle.connection.open_bi(),
-            )
-            .await
-        };
-        let opened = connection_handle.handle.block_on(opening);
+        let (report, opened) = sync_channel(1);
+        let (connection, limit) = (
+            connection_handle.connection.clone(),
+            connection_handle.connect_timeout,
+        );
+        connection_handle.handle.spawn(async move {
+            // The caller waits for it.
+            let _ = report.send(timeout(limit, connection.open_bi()).await);
+        });
+        // Its end is dropped unsent when the runtime has ended.
+        let opened = opened.recv().map_err(|_| io::ErrorKind::ConnectionReset)?;
         let (send, recv) = opened
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
             .map_err(|error| io::Error::new(io::ErrorKind::ConnectionReset, error))?;

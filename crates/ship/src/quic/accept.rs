@@ -31,8 +31,18 @@ const INITIAL_WINDOW_BYTES: u32 = 5 << 18;
 
 /// Listening QUIC endpoint.
 pub(crate) struct Endpoint {
-    runtime: Runtime,
+    /// Taken when it runs.
+    runtime: Option<Runtime>,
     endpoint: quinn::Endpoint,
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // A plain drop waits, which panics on the thread of another runtime's task.
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Endpoint {
@@ -53,9 +63,19 @@ impl Endpoint {
         let address = address.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
         let runtime = runtime().map_err(&failed)?;
         let guard = runtime.enter();
-        let endpoint = super::endpoint(address, Some(config), options).map_err(&failed)?;
+        let endpoint = super::endpoint(address, Some(config), options);
         drop(guard);
-        Ok(Self { runtime, endpoint })
+        match endpoint {
+            Ok(endpoint) => Ok(Self {
+                runtime: Some(runtime),
+                endpoint,
+            }),
+            Err(error) => {
+                // As where an endpoint is dropped.
+                runtime.shutdown_background();
+                Err(failed(error))
+            }
+        }
     }
 
     pub(crate) fn host_port(&self) -> Option<HostPort> {
@@ -63,8 +83,11 @@ impl Endpoint {
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(self, shared: &Arc<ServerState>) {
-        let Self { runtime, endpoint } = self;
+    pub(crate) fn run(mut self, shared: &Arc<ServerState>) {
+        let Some(runtime) = self.runtime.take() else {
+            return;
+        };
+        let endpoint = self.endpoint.clone();
         runtime.block_on(async {
             while !shared.stops() {
                 let Ok(Some(incoming)) = timeout(STOP_CHECK_INTERVAL, endpoint.accept()).await else {
