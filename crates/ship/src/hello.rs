@@ -230,6 +230,8 @@ reasons! {
     Lost = 15, "lost";
     /// The operating system refused what the connection needs: a registration, a thread, a TLS state.
     System = 16, "system";
+    /// The service failed while it handled what came: a fault of its program.
+    Failed = 17, "failed";
 }
 
 impl Reason {

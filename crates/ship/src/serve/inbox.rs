@@ -34,6 +34,8 @@ pub(crate) enum InboxItem {
         stream: u16,
         sequence: u64,
         result: Result<Vec<u8>, String>,
+        /// The handler panicked, for which the connection ends.
+        has_panicked: bool,
     },
 }
 

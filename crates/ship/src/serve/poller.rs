@@ -229,6 +229,7 @@ impl Poller {
                     stream,
                     sequence,
                     result,
+                    has_panicked,
                 } => {
                     let Some(index) = self.connections.index_of(token) else {
                         continue;
@@ -236,6 +237,10 @@ impl Poller {
                     if let Some(connection) = self.connections.connection(index) {
                         let result = result.as_deref().map_err(String::as_str);
                         connection.respond(stream, sequence, result);
+                        if has_panicked && connection.closing.is_none() {
+                            connection.send_goodbye(Reason::Failed, &self.shared);
+                            connection.closing = Some(Reason::Failed);
+                        }
                     }
                     self.process(index, false, now);
                 }

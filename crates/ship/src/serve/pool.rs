@@ -3,7 +3,7 @@
 use super::ServerState;
 use super::inbox::{Inbox, InboxItem};
 use crate::limits::REQUESTS_MAX;
-use crate::session::{Job, Peer, ReplyBuffer};
+use crate::session::{Job, Peer, ReplyBuffer, panics};
 use mio::Token;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -40,15 +40,20 @@ fn answer(requests: &Mutex<Receiver<Box<QueuedRequest>>>, shared: &ServerState) 
         let Ok(request) = next else { return };
         let (mut reply, job) = (Vec::new(), request.job);
         let space = &mut ReplyBuffer::new(&mut reply);
-        let result = shared
-            .service
-            .request(&request.peer, job.stream, &job.body, space);
+        let service = shared.service.as_ref();
+        let answered = panics::call(|| service.request(&request.peer, job.stream, &job.body, space));
+        let has_panicked = answered.is_err();
+        let result = answered.unwrap_or_else(|words| {
+            panics::tell(&request.peer, service, &words);
+            Err(panics::PANICKED.to_owned())
+        });
         // A poller that has ended needs no response any more.
         let _ = request.inbox.send(InboxItem::Response {
             token: request.token,
             stream: job.stream,
             sequence: job.sequence,
             result: result.map(|()| reply),
+            has_panicked,
         });
     }
 }

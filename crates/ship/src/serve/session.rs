@@ -3,7 +3,7 @@
 
 use super::{QuotaShare, ServerState};
 use crate::hello::Reason;
-use crate::session::{FeedResult, Job, Peer, Server};
+use crate::session::{FeedResult, Job, Peer, Server, panics};
 use std::time::Instant;
 
 /// State of a peer that is served.
@@ -113,7 +113,10 @@ impl ServedSession {
         shared.memory.release(&mut self.memory);
         shared.connection_closed(reason, !self.is_established);
         if self.is_established {
-            shared.service.disconnected(&self.server.peer, reason);
+            let (peer, service) = (&self.server.peer, shared.service.as_ref());
+            if let Err(words) = panics::call(|| service.disconnected(peer, reason)) {
+                panics::tell(peer, service, &words);
+            }
         }
     }
 }

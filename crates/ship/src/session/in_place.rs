@@ -5,9 +5,10 @@
 //! the copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection,
 //! as it does where the bytes are copied first.
 
+use super::panics;
 use super::reserved::Reserved;
 use super::server::{FeedResult, Server, TOO_LONG};
-use super::service::Service;
+use super::service::{Peer, Service};
 use crate::frame::{FrameError, HEADER_BYTES, Header, Kind};
 use crate::hello::Reason;
 use logdrive_ring::{InPlace, PipeWriter};
@@ -27,11 +28,12 @@ impl Server {
         let mut fed = FeedResult::default();
         while fed.used_bytes < enough_bytes && self.is_established() {
             let rest = ring.slice(fed.used_bytes, ring.len() - fed.used_bytes);
-            match rest.map_or(Ok(0), |rest| self.take_in_place(rest, service, writer, out)) {
+            let taken =
+                panics::call(|| rest.map_or(Ok(0), |rest| self.take_in_place(rest, service, writer, out)));
+            match taken.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words))) {
                 Ok(0) => break,
                 Ok(used) => fed.used_bytes += used,
-                Err(error) => {
-                    let reason = Reason::from(error);
+                Err(reason) => {
                     self.goodbye(reason, out);
                     fed.close_reason = Some(reason);
                     break;
@@ -56,7 +58,7 @@ impl Server {
         service: &dyn Service,
         writer: &mut PipeWriter,
         out: &mut Vec<u8>,
-    ) -> Result<usize, FrameError> {
+    ) -> Result<usize, Reason> {
         let Some(head) = rest.array::<HEADER_BYTES>(0) else {
             return Ok(0);
         };
@@ -78,56 +80,34 @@ impl Server {
             return Ok(0);
         };
         match header.kind {
-            Kind::Batch => self.deliver_in_place(header, payload, service)?,
-            _ => self.answer_in_place(header, payload, service, writer, out),
+            Kind::Batch => deliver_in_place(&self.peer, header, payload, service)?,
+            _ => self.answer_in_place(header, payload, service, writer, out)?,
         }
         Ok(length)
     }
 
-    fn deliver_in_place(
-        &self,
-        header: Header,
-        payload: InPlace<'_>,
-        service: &dyn Service,
-    ) -> Result<(), FrameError> {
-        let mut at = 0;
-        let cut = |at: usize, needed: usize| FrameError::Truncated {
-            offset: at,
-            needed,
-            left: payload.len() - at,
-        };
-        for _ in 0..header.count {
-            let length = payload.array::<4>(at).ok_or_else(|| cut(at, 4))?;
-            let length = u32::from_le_bytes(length) as usize;
-            at += 4;
-            let message = payload.slice(at, length).ok_or_else(|| cut(at, length))?;
-            at += length;
-            service.message_in_place(&self.peer, header.stream, message);
-        }
-        match payload.len() - at {
-            0 => Ok(()),
-            left => Err(FrameError::Limit {
-                field: "bytes behind the last message",
-                found: left as u64,
-                allowed: 0,
-            }),
-        }
-    }
-
     fn answer_in_place(
-        &self,
+        &mut self,
         header: Header,
         body: InPlace<'_>,
         service: &dyn Service,
         writer: &mut PipeWriter,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), Reason> {
         let mut reply = match self.checked {
             // A checksum needs bytes that do not change meanwhile.
             true => Reserved::new(),
             false => Reserved::begin::<HEADER_BYTES>(writer),
         };
-        let result = service.request_in_place(&self.peer, header.stream, body, &mut reply);
+        let result = panics::call(|| service.request_in_place(&self.peer, header.stream, body, &mut reply));
+        let result = match result {
+            Ok(result) => result,
+            Err(words) => {
+                drop(reply);
+                self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                return Err(panics::tell(&self.peer, service, &words));
+            }
+        };
         let words = match result {
             Ok(()) if reply.len() > self.reply_bytes_max() => TOO_LONG.to_owned(),
             Ok(()) => {
@@ -137,10 +117,41 @@ impl Server {
                 if let Some(bytes) = reply.finish(&head) {
                     self.respond(header.stream, header.sequence, Ok(&bytes), out);
                 }
-                return;
+                return Ok(());
             }
             Err(words) => words,
         };
         self.respond(header.stream, header.sequence, Err(&words), out);
+        Ok(())
+    }
+}
+
+fn deliver_in_place(
+    peer: &Peer,
+    header: Header,
+    payload: InPlace<'_>,
+    service: &dyn Service,
+) -> Result<(), FrameError> {
+    let mut at = 0;
+    let cut = |at: usize, needed: usize| FrameError::Truncated {
+        offset: at,
+        needed,
+        left: payload.len() - at,
+    };
+    for _ in 0..header.count {
+        let length = payload.array::<4>(at).ok_or_else(|| cut(at, 4))?;
+        let length = u32::from_le_bytes(length) as usize;
+        at += 4;
+        let message = payload.slice(at, length).ok_or_else(|| cut(at, length))?;
+        at += length;
+        service.message_in_place(peer, header.stream, message);
+    }
+    match payload.len() - at {
+        0 => Ok(()),
+        left => Err(FrameError::Limit {
+            field: "bytes behind the last message",
+            found: left as u64,
+            allowed: 0,
+        }),
     }
 }

@@ -7,6 +7,7 @@ mod compression;
 mod dedup;
 mod definitions;
 mod in_place;
+pub(crate) mod panics;
 mod reserved;
 mod server;
 mod service;

@@ -1,6 +1,7 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
 use super::compression::with_decompressed;
+use super::panics;
 use super::service::{Job, Peer, ReplyBuffer, Service};
 use crate::frame::{
     FLAG_ACK, FLAG_FAILED, FLAG_ZSTD, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages, PartialEnd,
@@ -136,7 +137,7 @@ impl Server {
     }
 
     /// Takes the whole frames at the front of `input`. Appends what is to be sent. With `jobs`, requests go there
-    /// instead of to the service.
+    /// instead of to the service. A panic of the service ends the connection.
     pub fn feed(
         &mut self,
         input: &[u8],
@@ -145,7 +146,27 @@ impl Server {
         mut jobs: Option<&mut Vec<Job>>,
     ) -> FeedResult {
         let mut fed = FeedResult::default();
-        let result = loop {
+        let result = panics::call(|| self.take_frames(input, service, out, &mut jobs, &mut fed));
+        let result = result.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words)));
+        if !self.lossy {
+            self.put_ack(out);
+        }
+        if let Err(reason) = result {
+            self.goodbye(reason, out);
+            fed.close_reason = Some(reason);
+        }
+        fed
+    }
+
+    fn take_frames(
+        &mut self,
+        input: &[u8],
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+        jobs: &mut Option<&mut Vec<Job>>,
+        fed: &mut FeedResult,
+    ) -> Result<(), Reason> {
+        loop {
             let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
             if let Some(partial) = self.partial {
                 match self.continue_batch(partial, rest, service) {
@@ -167,7 +188,7 @@ impl Server {
                     }
                     fed.used_bytes += length;
                     fed.frames += 1;
-                    if let Err(reason) = self.take(&frame, service, out, &mut jobs) {
+                    if let Err(reason) = self.take(&frame, service, out, jobs) {
                         break Err(reason);
                     }
                     if out.len() >= self.output_bytes {
@@ -184,15 +205,7 @@ impl Server {
                 },
                 Err(error) => break Err(Reason::from(error)),
             }
-        };
-        if !self.lossy {
-            self.put_ack(out);
         }
-        if let Err(reason) = result {
-            self.goodbye(reason, out);
-            fed.close_reason = Some(reason);
-        }
-        fed
     }
 
     /// Returns whether a frame that has not come whole is a batch whose messages can be handed over as they come: over a
@@ -290,18 +303,15 @@ impl Server {
     }
 
     pub(super) fn reply_bytes_max(&self) -> usize {
-        REPLY_BYTES_MAX.min(self.peer_frame_bytes()) - HEADER_BYTES
-    }
-
-    fn peer_frame_bytes(&self) -> usize {
         let said = self
             .peer
             .hello
             .as_ref()
             .map(|hello| hello.frame_bytes_max as usize);
-        said.map_or(FRAME_BYTES_MAX, |bytes| {
+        let frame_bytes = said.map_or(FRAME_BYTES_MAX, |bytes| {
             bytes.clamp(HELLO_BYTES_MAX, FRAME_BYTES_MAX)
-        })
+        });
+        REPLY_BYTES_MAX.min(frame_bytes) - HEADER_BYTES
     }
 
     fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
@@ -334,7 +344,7 @@ impl Server {
                         sequence: header.sequence,
                         body: payload.to_vec(),
                     }),
-                    None => self.answer(header, payload, service, out),
+                    None => self.answer(header, payload, service, out)?,
                 }
             }
             Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
@@ -366,13 +376,9 @@ impl Server {
         self.hello.epoch = hello.epoch;
         self.sends_acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
         self.peer.hello = Some(hello);
-        self.next_record = match service.hello(&self.peer) {
-            Ok(next) => next,
-            Err(reason) => {
-                self.peer.hello = None;
-                return Err(reason);
-            }
-        };
+        let answer = panics::call(|| service.hello(&self.peer));
+        let answer = answer.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words)));
+        self.next_record = answer.inspect_err(|_| self.peer.hello = None)?;
         self.frame_bytes_max = (self.hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
         self.send_hello(out);
         Ok(())
@@ -384,10 +390,25 @@ impl Server {
     }
 
     /// The reply is laid out where it is sent from, behind room for its header.
-    fn answer(&mut self, header: Header, body: &[u8], service: &dyn Service, out: &mut Vec<u8>) {
+    fn answer(
+        &mut self,
+        header: Header,
+        body: &[u8],
+        service: &dyn Service,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Reason> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        let result = service.request(&self.peer, header.stream, body, &mut ReplyBuffer::new(out));
+        let result =
+            panics::call(|| service.request(&self.peer, header.stream, body, &mut ReplyBuffer::new(out)));
+        let result = match result {
+            Ok(result) => result,
+            Err(words) => {
+                out.truncate(start);
+                self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                return Err(panics::tell(&self.peer, service, &words));
+            }
+        };
         let reply = out.get(start + HEADER_BYTES..).unwrap_or(&[]);
         let is_short = reply.len() <= self.reply_bytes_max();
         if let (Ok(()), true) = (&result, is_short) {
@@ -397,12 +418,14 @@ impl Server {
             if let Some(place) = out.get_mut(start..).and_then(|frame| frame.first_chunk_mut()) {
                 *place = sealed;
             }
-            return out.resize(out.len().next_multiple_of(self.alignment), 0);
+            out.resize(out.len().next_multiple_of(self.alignment), 0);
+            return Ok(());
         }
         out.truncate(start);
         let words = result.err();
         let words = words.as_deref().unwrap_or(TOO_LONG);
         self.respond(header.stream, header.sequence, Err(words), out);
+        Ok(())
     }
 
     fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {

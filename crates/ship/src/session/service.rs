@@ -113,6 +113,12 @@ pub trait Service: Send + Sync {
         let _ = (peer, lost);
     }
 
+    /// A call of this service for a peer panicked, with these words: the connection ends, others go on. For a program that
+    /// tells of it; the panic hook has run before.
+    fn panicked(&self, peer: &Peer, words: &str) {
+        let _ = (peer, words);
+    }
+
     /// The connection has ended.
     fn disconnected(&self, peer: &Peer, reason: Reason) {
         let _ = (peer, reason);
