@@ -648,6 +648,7 @@ mod tests {
             uid,
             identity: uid.map(Identity::of_user),
             hello: Some(hello),
+            outbox: logdrive_ship::session::Outbox::default(),
         }
     }
 

@@ -30,6 +30,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod client;
 #[cfg(feature = "udp")]
 mod datagrams;
@@ -37,6 +38,6 @@ mod sender;
 mod transport;
 mod upstream;
 
-pub use client::{Client, Reply};
+pub use client::{Client, Pushed, Reply};
 pub use sender::{Batch, Sender};
 pub use upstream::{Upstream, UpstreamOptions};

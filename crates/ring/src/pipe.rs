@@ -237,12 +237,22 @@ impl Consumer {
     /// # Errors
     /// As [`Consumer::pending_bytes`].
     pub fn sleep(&self, timeout: Duration) -> Result<(), RingError> {
+        self.sleep_unless(timeout, || false)
+    }
+
+    /// As [`Consumer::sleep`], but not if `is_called`, which is asked once the writer can see that this end sleeps: a thread
+    /// that first makes it so and then calls [`Consumer::wake_all`], on a consumer of its own, ends the sleep for certain.
+    ///
+    /// # Errors
+    /// As [`Consumer::pending_bytes`].
+    pub fn sleep_unless(&self, timeout: Duration, is_called: impl FnOnce() -> bool) -> Result<(), RingError> {
         let word = &self.ring().header().reader_asleep;
         // Relaxed: ordered by the fence.
         word.store(1, Ordering::Relaxed);
         // SYNC(doorbell)
         fence(Ordering::SeqCst);
-        if self.pending_bytes()? == 0 && self.ring().header().state() != RingState::Quarantined {
+        let is_awake = is_called() || self.ring().header().state() == RingState::Quarantined;
+        if self.pending_bytes()? == 0 && !is_awake {
             let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
             sys::futex_wait(word, 1, timeout_ns);
         }
@@ -254,6 +264,8 @@ impl Consumer {
     /// Wakes threads that sleep at the other ends of the rings, after [`Consumer::quarantine`].
     pub fn wake_all(&self) {
         let header = self.ring().header();
+        // SYNC(doorbell): either a sleeper sees what its caller has done before, or the word that it sets is cleared here.
+        fence(Ordering::SeqCst);
         // Relaxed: both check the state of the ring when they wake.
         header.reader_asleep.store(0, Ordering::Relaxed);
         sys::futex_wake(&header.reader_asleep);

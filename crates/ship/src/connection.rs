@@ -2,7 +2,7 @@
 
 use crate::TransportError;
 use crate::address::Address;
-use crate::frame::{Frame, HEADER_BYTES, Header, Kind};
+use crate::frame::{Frame, HEADER_BYTES, Header, Kind, next_frame};
 use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use crate::link::Link;
@@ -195,24 +195,10 @@ impl Connection {
         self.send_parts(&mut [head, front, rest, zeros].map(IoSlice::new))
     }
 
-    fn lost(&self, cause: io::Error) -> TransportError {
-        TransportError::lost(&self.address)(cause)
-    }
-
-    /// The error of a send: the other end is gone, or has taken nothing for too long.
-    fn not_sent(&self, cause: io::Error) -> TransportError {
-        match cause.kind() {
-            io::ErrorKind::TimedOut => {
-                TransportError::timeout(&self.address, "take what was sent", self.send_timeout)
-            }
-            _ => self.lost(cause),
-        }
-    }
-
     /// Waits for room, and takes what comes meanwhile, so that both ends go on.
     fn wait_for_room(&mut self, timeout: Duration) -> Result<(), TransportError> {
         let waited = self.link.wait(true, timeout);
-        waited.map_err(|cause| self.lost(cause))?;
+        waited.map_err(|cause| lost(&self.address, cause))?;
         self.receive_available()
     }
 
@@ -226,11 +212,15 @@ impl Connection {
                     let end = *end.get_or_insert_with(|| Instant::now() + self.send_timeout);
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Err(self.not_sent(io::ErrorKind::TimedOut.into()));
+                        return Err(not_sent(
+                            &self.address,
+                            self.send_timeout,
+                            io::ErrorKind::TimedOut.into(),
+                        ));
                     }
                     self.wait_for_room(left)?;
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(lost(&self.address, cause)),
             }
         }
         while self.link.has_unsent() {
@@ -239,7 +229,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait_for_room(self.send_timeout)?;
                 }
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(lost(&self.address, cause)),
             }
         }
         Ok(())
@@ -256,7 +246,7 @@ impl Connection {
             }
             match self.link.send(parts, self.send_timeout) {
                 Ok(sent) => IoSlice::advance_slices(&mut parts, sent),
-                Err(cause) => return Err(self.explained(self.not_sent(cause))),
+                Err(cause) => return Err(self.explained(not_sent(&self.address, self.send_timeout, cause))),
             }
         }
         self.send_parts(&mut [])
@@ -270,7 +260,7 @@ impl Connection {
         }
         match self.link.send_buffer(buffer, self.send_timeout) {
             Ok(()) => self.send_parts(&mut []),
-            Err(cause) => Err(self.explained(self.not_sent(cause))),
+            Err(cause) => Err(self.explained(not_sent(&self.address, self.send_timeout, cause))),
         }
     }
 
@@ -290,6 +280,24 @@ impl Connection {
         error
     }
 
+    /// Looks, without waiting, whether the other end has closed the connection. Frames that have come stay for
+    /// [`Connection::next`].
+    ///
+    /// # Errors
+    /// Fails when it has.
+    pub fn look(&mut self) -> Result<(), TransportError> {
+        // A goodbye, and the end behind it.
+        for _ in 0..2 {
+            self.receive_available()?;
+        }
+        let front = next_frame(self.inbox.unread(), FRAME_BYTES_MAX);
+        let is_goodbye = |frame: Frame<'_>| frame.header.kind == Kind::Goodbye;
+        if front.is_ok_and(|frame| frame.is_some_and(is_goodbye)) {
+            self.next(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
     /// Takes what is there, without waiting.
     fn receive_available(&mut self) -> Result<(), TransportError> {
         if self.inbox.unread().len() > FRAME_BYTES_MAX + SOCKET_BUFFER_BYTES {
@@ -297,13 +305,13 @@ impl Connection {
             return Ok(());
         }
         match self.link.try_receive(self.inbox.space()) {
-            Ok(0) => Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(lost(&self.address, io::ErrorKind::UnexpectedEof.into())),
             Ok(length) => {
                 self.inbox.filled(length);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(cause) => Err(self.lost(cause)),
+            Err(cause) => Err(lost(&self.address, cause)),
         }
     }
 
@@ -413,7 +421,7 @@ impl Connection {
                 self.link.receive(space, timeout.saturating_sub(start.elapsed()))
             };
             match got {
-                Ok(0) => return Err(self.lost(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(lost(&self.address, io::ErrorKind::UnexpectedEof.into())),
                 Ok(length) => {
                     self.inbox.filled(length);
                     if self.has_frame()? {
@@ -431,7 +439,7 @@ impl Connection {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(false),
-                Err(cause) => return Err(self.lost(cause)),
+                Err(cause) => return Err(lost(&self.address, cause)),
             }
             if !spins && start.elapsed() >= timeout {
                 return Ok(false);
@@ -450,6 +458,18 @@ impl Connection {
         // A peer that is gone needs no goodbye.
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
         self.link.finish();
+    }
+}
+
+fn lost(address: &str, cause: io::Error) -> TransportError {
+    TransportError::lost(address)(cause)
+}
+
+/// The error of a send: the other end is gone, or has taken nothing for too long.
+fn not_sent(address: &str, limit: Duration, cause: io::Error) -> TransportError {
+    match cause.kind() {
+        io::ErrorKind::TimedOut => TransportError::timeout(address, "take what was sent", limit),
+        _ => lost(address, cause),
     }
 }
 

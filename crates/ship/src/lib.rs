@@ -43,6 +43,7 @@
 pub mod address;
 #[cfg(feature = "tls")]
 mod certificates;
+mod clock;
 pub mod connection;
 mod error;
 pub mod forward;
@@ -63,6 +64,7 @@ pub mod upstream;
 pub use address::{Address, HostPort};
 #[cfg(feature = "tls")]
 pub use certificates::make_certificates;
+pub use clock::coarse_now;
 pub use error::TransportError;
 pub use identity::Identity;
 pub use options::{Checksum, Options, PeerLimits, Timeouts, TlsFiles, host_name};

@@ -42,6 +42,9 @@ pub const BUSY_WAIT_US: u64 = 200;
 /// Bytes that wait for a peer that does not read, before we stop reading from it.
 pub const WAITING_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of messages that wait for a client that does not read them, at each end: as much as waits of answers.
+pub const PUSHED_BYTES_MAX: usize = WAITING_BYTES_MAX;
+
 /// Connections of a server: each costs some KiB here and as much in the kernel.
 pub const CONNECTIONS_MAX: usize = 16 * 1024;
 
@@ -62,6 +65,10 @@ pub const EVENTS_MAX: usize = 256;
 /// Time limit for a peer's hello, TLS handshake included.
 pub const HANDSHAKE_MS: u64 = 5_000;
 
+/// Time that a server which stops gives what is in flight: less than service managers wait before they kill, and
+/// enough for handlers that work for a second or two.
+pub const STOP_MS: u64 = 5_000;
+
 /// Time after which a silent connection is closed.
 pub const IDLE_MS: u64 = 30_000;
 
@@ -73,6 +80,10 @@ pub const RESPONSE_MS: u64 = 10_000;
 
 /// Streams of one connection: each has a batch of its own at the sender, and over QUIC a stream of its own.
 pub const STREAMS_MAX: usize = 256;
+
+/// Time without use after which a client looks whether its connection is still open: far less than the idle time of
+/// servers, far more than a call.
+pub const IDLE_LOOK_MS: u64 = 100;
 
 /// Requests of one connection that may wait for their answers.
 pub const REQUESTS_MAX: usize = 4096;

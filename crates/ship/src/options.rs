@@ -43,6 +43,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For a peer's hello. Default: 5 s.
     pub handshake: Duration,
+    /// Time that a server which stops gives what is in flight: requests that have come are answered. Default: 5 s.
+    pub stop: Duration,
 }
 
 impl Default for Timeouts {
@@ -52,6 +54,7 @@ impl Default for Timeouts {
             response: Duration::from_millis(limits::RESPONSE_MS),
             idle: Duration::from_millis(limits::IDLE_MS),
             handshake: Duration::from_millis(limits::HANDSHAKE_MS),
+            stop: Duration::from_millis(limits::STOP_MS),
         }
     }
 }

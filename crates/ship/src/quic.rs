@@ -39,6 +39,8 @@ use window::InFlightWindow;
 
 /// Time between two checks for the end of the server.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two looks at whether streams have answered what has come, when the server stops.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Streams of one connection.
 const STREAMS_MAX: u32 = 256;
 /// Bytes that may be under way on a connection.

@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The packet that brings the rings: name and version.
@@ -24,7 +25,11 @@ pub(crate) struct ShmLink {
     channel: Channel,
     outgoing: PipeWriter,
     incoming: Consumer,
+    /// The ring that is read.
+    bell: Arc<Ring>,
     spin: Duration,
+    /// Another thread asks the one that waits here to look for something else. Relaxed: ordered by the ring's fences.
+    is_called: Arc<AtomicBool>,
     /// The next send need not wake the other end, and whether the last one did.
     cork_next: bool,
     is_corked: bool,
@@ -40,13 +45,25 @@ impl ShmLink {
     }
 
     fn new(channel: Channel, outgoing: Ring, incoming: Ring, options: &Options) -> Self {
+        let incoming = Arc::new(incoming);
         Self {
             channel,
             outgoing: PipeWriter::new(Arc::new(outgoing)),
-            incoming: Consumer::new(Arc::new(incoming)),
+            bell: Arc::clone(&incoming),
+            incoming: Consumer::new(incoming),
             spin: options.spin.max(Duration::from_micros(SHM_SPIN_US)),
+            is_called: Arc::default(),
             cork_next: false,
             is_corked: false,
+        }
+    }
+
+    /// Ends a wait for bytes, or the next one: as if its time were over.
+    pub(crate) fn waker(&self) -> impl Fn() + Send + 'static {
+        let (is_called, bell) = (Arc::clone(&self.is_called), Consumer::new(Arc::clone(&self.bell)));
+        move || {
+            is_called.store(true, Ordering::Relaxed);
+            bell.wake_all();
         }
     }
 
@@ -107,16 +124,20 @@ impl ShmLink {
     /// Waits until there is something to read; `false` when the time is over.
     fn wait_readable(&mut self, timeout: Duration) -> io::Result<bool> {
         let start = Instant::now();
-        if self.spin_until(|link| Ok(link.pending_bytes()? > 0))? {
+        let is_called = |link: &Self| link.is_called.load(Ordering::Relaxed);
+        if self.spin_until(|link| Ok(link.pending_bytes()? > 0 || is_called(link)))? && !is_called(self) {
             return Ok(true);
         }
         loop {
             let left = timeout.saturating_sub(start.elapsed());
             self.incoming
-                .sleep(left.min(LIVENESS_INTERVAL))
+                .sleep_unless(left.min(LIVENESS_INTERVAL), || is_called(self))
                 .map_err(io::Error::other)?;
             if self.pending_bytes()? > 0 {
                 return Ok(true);
+            }
+            if self.is_called.swap(false, Ordering::Relaxed) {
+                return Ok(false);
             }
             if !Self::is_peer_alive(&self.channel) {
                 // Bytes that it committed before it ended have just been checked for.

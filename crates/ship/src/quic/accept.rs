@@ -1,24 +1,29 @@
 //! The end of `quic://` that listens: connections, and their streams, each of which is fed as a connection of its own.
 
-use super::{STOP_CHECK_INTERVAL, WINDOW_BYTES, runtime, transport};
+use super::{STOP_CHECK_INTERVAL, STOP_POLL_INTERVAL, WINDOW_BYTES, runtime, transport};
 use crate::TransportError;
 use crate::address::HostPort;
 use crate::hello::Reason;
 use crate::identity::Identity;
+use crate::limits::PIECE_BYTES;
 use crate::link::tls;
 use crate::options::Options;
-use crate::serve::{ServedSession, ServerState};
+use crate::serve::{RequestQueue, ServedSession, ServerState, TOO_MANY, hand_over};
 use crate::session::FeedResult;
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{RecvStream, SendStream, VarInt};
 use rustls::pki_types::CertificateDer;
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::{Arc, Weak};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Pieces that are taken at once: as many datagrams as the kernel joins.
@@ -82,12 +87,13 @@ impl Endpoint {
         self.endpoint.local_addr().ok().map(HostPort::from)
     }
 
-    /// Runs until the server stops.
-    pub(crate) fn run(mut self, shared: &Arc<ServerState>) {
+    /// Runs until the server stops. Requests are answered by a pool where there is one.
+    pub(crate) fn run(mut self, shared: &Arc<ServerState>, pool: Option<&RequestQueue>) {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
         let endpoint = self.endpoint.clone();
+        let streams = Arc::new(());
         runtime.block_on(async {
             while !shared.stops() {
                 let Ok(Some(incoming)) = timeout(STOP_CHECK_INTERVAL, endpoint.accept()).await else {
@@ -99,10 +105,17 @@ impl Endpoint {
                     let _ = incoming.retry();
                     continue;
                 }
-                tokio::spawn(serve_connection(incoming, Arc::clone(shared)));
+                let serving = Serving {
+                    shared: Arc::clone(shared),
+                    pool: pool.cloned(),
+                    streams: Arc::downgrade(&streams),
+                };
+                tokio::spawn(serve_connection(incoming, serving));
             }
-            // The tasks of streams check the same flag, and send a goodbye.
-            tokio::time::sleep(STOP_CHECK_INTERVAL + STOP_CHECK_INTERVAL / 2).await;
+            // The tasks of streams check the same flag, answer what has come, and send a goodbye.
+            while Arc::strong_count(&streams) > 1 && !shared.has_stopped() {
+                tokio::time::sleep(STOP_POLL_INTERVAL).await;
+            }
             endpoint.close(VarInt::from_u32(Reason::Ending as u32), b"ending");
             // A peer that is gone is not waited for.
             let _ = timeout(STOP_CHECK_INTERVAL, endpoint.wait_idle()).await;
@@ -110,7 +123,17 @@ impl Endpoint {
     }
 }
 
-async fn serve_connection(incoming: quinn::Incoming, shared: Arc<ServerState>) {
+/// What the tasks of a listener share.
+#[derive(Clone)]
+struct Serving {
+    shared: Arc<ServerState>,
+    pool: Option<RequestQueue>,
+    /// Held by each task of a stream, so that the end of the listener sees when all have ended.
+    streams: Weak<()>,
+}
+
+async fn serve_connection(incoming: quinn::Incoming, serving: Serving) {
+    let shared = &serving.shared;
     let address = incoming.remote_address();
     let Ok(Ok(connection)) = timeout(shared.options.timeouts.handshake, async { incoming.await }).await
     else {
@@ -125,9 +148,9 @@ async fn serve_connection(incoming: quinn::Incoming, shared: Arc<ServerState>) {
             return;
         };
         peer.identity.clone_from(&identity);
-        let session = ServedSession::of_peer(peer, true, 1, &shared);
+        let session = ServedSession::of_peer(peer, true, 1, shared);
         let streams = (send, recv);
-        tokio::spawn(serve(connection.clone(), streams, session, Arc::clone(&shared)));
+        tokio::spawn(serve(connection.clone(), streams, session, serving.clone()));
     }
     // A client whose certificate is refused finds out after its own handshake is done.
     if let Some(quinn::ConnectionError::TransportError(_)) = connection.close_reason() {
@@ -139,10 +162,12 @@ async fn serve(
     connection: quinn::Connection,
     (mut send, mut recv): (SendStream, RecvStream),
     mut session: ServedSession,
-    shared: Arc<ServerState>,
+    serving: Serving,
 ) {
+    let shared = &serving.shared;
+    let held = serving.streams.upgrade();
     let streams = (&mut send, &mut recv);
-    let end = exchange(&connection, streams, &mut session, &shared).await;
+    let end = exchange(&connection, streams, &mut session, &serving).await;
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
         let mut out = Vec::new();
@@ -152,7 +177,12 @@ async fn serve(
     }
     // The same holds for the end of the stream.
     let _ = send.finish();
-    session.closed(reason, &shared);
+    session.closed(reason, shared);
+    if shared.stops() {
+        // The end of the endpoint discards what the peer has not got.
+        let _ = timeout(STOP_CHECK_INTERVAL, send.stopped()).await;
+    }
+    drop(held);
 }
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
@@ -160,14 +190,18 @@ async fn exchange(
     connection: &quinn::Connection,
     (send, recv): (&mut SendStream, &mut RecvStream),
     session: &mut ServedSession,
-    shared: &ServerState,
+    serving: &Serving,
 ) -> Result<Reason, Reason> {
+    let shared = &serving.shared;
     let mut has_full_window = false;
     let mut chunks = vec![Bytes::new(); CHUNKS_MAX];
     let mut out = Vec::new();
+    let notify = Arc::new(Notify::new());
+    let bell = Arc::clone(&notify);
+    session.outbox().set_waker(Box::new(move || bell.notify_one()));
     loop {
         if shared.stops() {
-            return Err(Reason::Ending);
+            return answer_late((send, recv), session, serving, &notify).await;
         }
         if !session.has_memory(shared, MOVED_BYTES_MAX) {
             tokio::time::sleep(STOP_CHECK_INTERVAL).await;
@@ -175,17 +209,18 @@ async fn exchange(
             overdue.map_or(Ok(()), Err)?;
             continue;
         }
-        let received = match timeout(STOP_CHECK_INTERVAL, recv.read_chunks(&mut chunks)).await {
-            Ok(Ok(Some(count))) => chunks.get_mut(..count).unwrap_or(&mut []),
-            Ok(Ok(None) | Err(_)) => return Ok(Reason::Lost),
-            Err(_) => {
+        let received = match receive(recv, &mut chunks, &notify, STOP_CHECK_INTERVAL).await {
+            Received::Chunks(count) => chunks.get_mut(..count).unwrap_or(&mut []),
+            Received::End => return Ok(Reason::Lost),
+            Received::Nothing => {
+                send_outbox(send, session, &mut out, shared).await?;
                 let expired = session.expired(!session.input.is_empty(), shared, Instant::now());
                 expired.map_or(Ok(()), Err)?;
                 continue;
             }
         };
         session.last_received = Instant::now();
-        let fed = feed(session, received, shared, &mut out)?;
+        let fed = feed(session, received, serving, &mut out)?;
         // A hello that comes slowly is late, too.
         let expired = session.expired(!session.input.is_empty(), shared, session.last_received);
         let ends = expired.filter(|_| fed.close_reason.is_none());
@@ -194,18 +229,97 @@ async fn exchange(
             has_full_window = true;
             connection.set_receive_window(WINDOW_BYTES);
         }
-        if !out.is_empty() {
-            let bytes = Bytes::from(std::mem::take(&mut out));
-            match timeout(shared.options.timeouts.idle, send.write_chunk(bytes)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return Ok(fed.close_reason.unwrap_or(Reason::Lost)),
-                Err(_) => return Ok(fed.close_reason.unwrap_or(Reason::Idle)),
-            }
+        if let Err(reason) = send_all(send, &mut out, shared).await {
+            return Ok(fed.close_reason.unwrap_or(reason));
         }
         if let Some(reason) = fed.close_reason {
             // Its goodbye has been sent.
             return Ok(reason);
         }
+        send_outbox(send, session, &mut out, shared).await?;
+    }
+}
+
+/// Outcome of a wait for bytes.
+enum Received {
+    /// So many pieces.
+    Chunks(usize),
+    /// The stream has ended.
+    End,
+    /// None came in time, or another thread has something for the peer.
+    Nothing,
+}
+
+/// Waits for bytes, and for what other threads have for the peer.
+async fn receive(recv: &mut RecvStream, chunks: &mut [Bytes], notify: &Notify, time: Duration) -> Received {
+    let mut received = pin!(timeout(time, recv.read_chunks(chunks)));
+    let mut notified = pin!(notify.notified());
+    poll_fn(|context| {
+        if let Poll::Ready(received) = received.as_mut().poll(context) {
+            return Poll::Ready(match received {
+                Ok(Ok(Some(count))) => Received::Chunks(count),
+                Ok(Ok(None) | Err(_)) => Received::End,
+                Err(_) => Received::Nothing,
+            });
+        }
+        notified.as_mut().poll(context).map(|()| Received::Nothing)
+    })
+    .await
+}
+
+async fn send_all(send: &mut SendStream, out: &mut Vec<u8>, shared: &ServerState) -> Result<(), Reason> {
+    if out.is_empty() {
+        return Ok(());
+    }
+    let bytes = Bytes::from(std::mem::take(out));
+    match timeout(shared.options.timeouts.idle, send.write_chunk(bytes)).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(_)) => Err(Reason::Lost),
+        Err(_) => Err(Reason::Idle),
+    }
+}
+
+/// Sends what other threads have for the peer. `Err`: the reason to end the stream for.
+async fn send_outbox(
+    send: &mut SendStream,
+    session: &ServedSession,
+    out: &mut Vec<u8>,
+    shared: &ServerState,
+) -> Result<(), Reason> {
+    while session.outbox().bytes() > 0 {
+        let closing = session.server.send_outbox(out, PIECE_BYTES);
+        send_all(send, out, shared).await?;
+        closing.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+/// Answers what has come when the server stops, as far as the time for that reaches.
+async fn answer_late(
+    (send, recv): (&mut SendStream, &mut RecvStream),
+    session: &mut ServedSession,
+    serving: &Serving,
+    notify: &Notify,
+) -> Result<Reason, Reason> {
+    let shared = &serving.shared;
+    let mut chunks = vec![Bytes::new(); CHUNKS_MAX];
+    let mut out = Vec::new();
+    if let Received::Chunks(count) = receive(recv, &mut chunks, notify, Duration::ZERO).await {
+        let received = chunks.get_mut(..count).unwrap_or(&mut []);
+        let fed = feed(session, received, serving, &mut out)?;
+        send_all(send, &mut out, shared).await?;
+        if let Some(reason) = fed.close_reason {
+            // Its goodbye has been sent.
+            return Ok(reason);
+        }
+    }
+    loop {
+        send_outbox(send, session, &mut out, shared).await?;
+        if session.outbox().awaited() == 0 || shared.has_stopped() {
+            return Err(Reason::Ending);
+        }
+        // Its time limit only makes us look.
+        let _ = timeout(STOP_POLL_INTERVAL, notify.notified()).await;
     }
 }
 
@@ -218,16 +332,19 @@ thread_local! {
 fn feed(
     session: &mut ServedSession,
     received: &mut [Bytes],
-    shared: &ServerState,
+    serving: &Serving,
     out: &mut Vec<u8>,
 ) -> Result<FeedResult, Reason> {
+    let shared = &serving.shared;
+    let mut requests = Vec::new();
+    let mut jobs = serving.pool.as_ref().map(|_| &mut requests);
     let length: usize = received.iter().map(Bytes::len).sum();
     shared.bytes.fetch_add(length as u64, Ordering::Relaxed);
     let is_front = session.input.is_empty();
     let fed = if session.input.len() > MOVED_BYTES_MAX {
         let input = &mut session.input;
         received.iter().for_each(|chunk| input.extend_from_slice(chunk));
-        let fed = session.feed(None, 0, shared, out, None);
+        let fed = session.feed(None, 0, shared, out, jobs);
         session.input.drain(..fed.used_bytes);
         fed
     } else {
@@ -235,7 +352,7 @@ fn feed(
             space.clear();
             space.extend_from_slice(&session.input);
             received.iter().for_each(|chunk| space.extend_from_slice(chunk));
-            let fed = session.feed(Some(space), 0, shared, out, None);
+            let fed = session.feed(Some(space), 0, shared, out, jobs.take());
             session.input.clear();
             session
                 .input
@@ -243,6 +360,13 @@ fn feed(
             fed
         })
     };
+    for job in requests {
+        let peer = &session.server.peer;
+        if let Some(Err(refused)) = serving.pool.as_ref().map(|pool| hand_over(pool, peer, job)) {
+            let (stream, sequence) = (refused.stream, refused.sequence);
+            session.server.respond(stream, sequence, Err(TOO_MANY), out);
+        }
+    }
     // Each holds a whole datagram.
     received.fill(Bytes::new());
     if fed.used_bytes > 0 || is_front {

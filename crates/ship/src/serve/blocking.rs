@@ -2,7 +2,7 @@
 
 use super::{ServedSession, ServerState};
 use crate::hello::Reason;
-use crate::limits::SHM_RELEASE_BYTES;
+use crate::limits::{PIECE_BYTES, SHM_RELEASE_BYTES};
 use crate::link::{Link, ShmLink};
 use crate::receive_buffer::ReceiveBuffer;
 use crate::session::{FeedResult, InPlace, Peer, Server};
@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two checks for the end of the server.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two looks at whether the peer is still owed something when the server stops.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Serves a connection whose rings come over this channel, in a thread of its own.
 pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
@@ -36,6 +38,7 @@ pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
 /// Serves a connection until it ends.
 fn serve(mut link: ShmLink, peer: Peer, shared: &ServerState) {
     let mut session = ServedSession::of_peer(peer, true, link.alignment(), shared);
+    session.outbox().set_waker(Box::new(link.waker()));
     let end = exchange(&mut link, &mut session, shared);
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
@@ -48,17 +51,14 @@ fn serve(mut link: ShmLink, peer: Peer, shared: &ServerState) {
 }
 
 /// `Ok`: nothing is left to be said; `Err`: a goodbye is.
-fn exchange(
-    link: &mut dyn Link,
-    session: &mut ServedSession,
-    shared: &ServerState,
-) -> Result<Reason, Reason> {
+fn exchange(link: &mut ShmLink, session: &mut ServedSession, shared: &ServerState) -> Result<Reason, Reason> {
     let mut input = ReceiveBuffer::default();
     let mut out = Vec::new();
     let in_place = shared.service.reads_in_place();
     loop {
-        if shared.stops() {
-            return Err(Reason::Ending);
+        // What has come is answered first.
+        if shared.stops() && (link.pending_bytes().unwrap_or(0) == 0 || shared.has_stopped()) {
+            return answer_late(link, session, shared);
         }
         let is_front = input.is_empty();
         let server = &mut session.server;
@@ -70,6 +70,7 @@ fn exchange(
             Ok(None) => return Ok(Reason::Lost),
             Ok(Some(fed)) => fed,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                send_outbox(link, session, &mut out, shared)?;
                 match session.expired(!input.is_empty(), shared, Instant::now()) {
                     Some(reason) => return Err(reason),
                     None => continue,
@@ -82,6 +83,9 @@ fn exchange(
             session.frame_began = session.last_received;
         }
         session.note_established(shared);
+        if fed.close_reason.is_none() && session.outbox().bytes() > 0 {
+            send_outbox(link, session, &mut out, shared)?;
+        }
         if let Err(reason) = send_all(link, &mut out, shared) {
             return Ok(fed.close_reason.unwrap_or(reason));
         }
@@ -94,6 +98,33 @@ fn exchange(
             return Err(reason);
         }
     }
+}
+
+/// Sends what other threads have for the peer. `Err`: the reason to end the connection for.
+fn send_outbox(
+    link: &mut ShmLink,
+    session: &ServedSession,
+    out: &mut Vec<u8>,
+    shared: &ServerState,
+) -> Result<(), Reason> {
+    while session.outbox().bytes() > 0 {
+        let closing = session.server.send_outbox(out, PIECE_BYTES);
+        send_all(link, out, shared)?;
+        closing.map_or(Ok(()), Err)?;
+    }
+    Ok(())
+}
+
+/// Waits for responses that are due from other threads when the server stops, as long as there is time for them.
+fn answer_late(link: &mut ShmLink, session: &ServedSession, shared: &ServerState) -> Result<Reason, Reason> {
+    while session.outbox().awaited() > 0 && !shared.has_stopped() {
+        send_outbox(link, session, &mut Vec::new(), shared)?;
+        if session.outbox().awaited() > 0 {
+            std::thread::sleep(STOP_POLL_INTERVAL);
+        }
+    }
+    send_outbox(link, session, &mut Vec::new(), shared)?;
+    Err(Reason::Ending)
 }
 
 /// Waits for bytes, copies them out, and feeds them. `None`: the other end has closed.

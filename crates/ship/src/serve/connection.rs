@@ -35,7 +35,6 @@ pub(crate) struct ServerConnection {
     pub(crate) session: ServedSession,
     out: Vec<u8>,
     out_start: usize,
-    pub(crate) jobs_waiting: usize,
     /// The rest of a long frame is not read before there is memory for it.
     pub(crate) waits_for_memory: bool,
     /// Since when the peer has taken nothing of what is left to be sent.
@@ -78,7 +77,6 @@ impl ServerConnection {
             session,
             out: Vec::new(),
             out_start: 0,
-            jobs_waiting: 0,
             waits_for_memory: false,
             send_blocked_since: None,
             closing: None,
@@ -92,14 +90,14 @@ impl ServerConnection {
             true => LONG_BYTES,
             false => WAITING_BYTES_MAX,
         };
-        self.out.len() - self.out_start > most
+        self.out.len() - self.out_start + self.session.outbox().bytes() > most
     }
 
     /// Reason to end the connection for now: silence, or memory that it holds for too long, for a frame that has not
     /// come whole or for answers that the peer does not take.
     pub(crate) fn expired(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
         let silent = self.session.silent(shared, now);
-        if silent.is_some() && self.jobs_waiting == 0 {
+        if silent.is_some() {
             return silent;
         }
         let (timeout, reason) = shared.memory.hold_timeout();
@@ -121,6 +119,8 @@ impl ServerConnection {
         self.session.is_established
             && self.closing.is_none()
             && !self.has_output()
+            // Other threads do not wake one that waits in a receive.
+            && !self.session.outbox().is_used()
             && self.link.blocks_in_receive()
     }
 
@@ -306,16 +306,42 @@ impl ServerConnection {
         session.update_memory(self.out.capacity(), shared)
     }
 
-    /// A response of a pool's thread.
-    pub(crate) fn respond(&mut self, stream: u16, sequence: u64, result: Result<&[u8], &str>) {
-        self.jobs_waiting = self.jobs_waiting.saturating_sub(1);
+    /// Refuses a request.
+    pub(crate) fn refuse(&mut self, request: &Job, words: &str) {
+        let (stream, sequence) = (request.stream, request.sequence);
         self.session
             .server
-            .respond(stream, sequence, result, &mut self.out);
+            .respond(stream, sequence, Err(words), &mut self.out);
     }
 
-    /// Sends what can be sent. `Ok(true)`: all of it.
+    /// Returns whether the peer is owed something that it can still get: answers of other threads, and bytes that it has
+    /// begun to take less than `patience` ago.
+    pub(crate) fn is_owed(&self, patience: Duration) -> bool {
+        let is_stuck = self
+            .send_blocked_since
+            .is_some_and(|since| since.elapsed() >= patience);
+        !is_stuck && (self.session.outbox().awaited() > 0 || self.has_output())
+    }
+
+    /// Sends what can be sent, of other threads, too. `Ok(true)`: all of it.
     pub(crate) fn write(&mut self, shared: &ServerState) -> Result<bool, Reason> {
+        loop {
+            if self.closing.is_none()
+                && let Some(reason) = self.session.server.send_outbox(&mut self.out, WAITING_BYTES_MAX)
+            {
+                self.session.server.goodbye(reason, &mut self.out);
+                self.closing = Some(reason);
+            }
+            if !self.write_out(shared)? {
+                return Ok(false);
+            }
+            if self.session.outbox().bytes() == 0 || self.closing.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn write_out(&mut self, shared: &ServerState) -> Result<bool, Reason> {
         while let Some(rest) = self.out.get(self.out_start..).filter(|rest| !rest.is_empty()) {
             match self.link.try_send(&[IoSlice::new(rest)]) {
                 Ok(sent) => {

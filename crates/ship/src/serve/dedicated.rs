@@ -89,6 +89,10 @@ fn serve(connection: &mut ServerConnection, buffer: &mut Buffer, shared: &Server
         if let Some(reason) = connection.closing {
             return Outcome::Closed(reason);
         }
+        if connection.session.outbox().is_used() {
+            // What other threads have for the peer would wait for its next request.
+            return Outcome::ReturnToPoller;
+        }
     }
     // What has come is taken, and what is left is sent, as well as that goes.
     let taken = connection.read(buffer, shared, Instant::now(), false, None);

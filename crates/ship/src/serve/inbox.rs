@@ -27,16 +27,8 @@ struct Queue {
 pub(crate) enum InboxItem {
     /// A connection that another poller has accepted, or that a dedicated thread gives back.
     Connection(Box<ServerConnection>),
-    /// Response of a pool's thread to the request of a connection.
-    Response {
-        /// Token of the connection.
-        token: Token,
-        stream: u16,
-        sequence: u64,
-        result: Result<Vec<u8>, String>,
-        /// The handler panicked, for which the connection ends.
-        has_panicked: bool,
-    },
+    /// The outbox of the connection with this token has something.
+    Outbox(Token),
 }
 
 impl Inbox {

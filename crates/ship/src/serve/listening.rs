@@ -3,7 +3,8 @@
 use super::accept::Listener;
 use super::inbox::Inbox;
 use super::poller::Poller;
-use super::{ServerState, Stats, pool};
+use super::pool::{self, RequestQueue};
+use super::{ServerState, Stats};
 use crate::TransportError;
 use crate::address::Address;
 use crate::link::{Listen, UnixSocket, listen_tcp};
@@ -12,7 +13,6 @@ use crate::session::Service;
 use rustix::net::SocketType;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Which threads do what.
 ///
@@ -75,21 +75,33 @@ pub fn serve(
         addresses: Vec::new(),
         inboxes: Vec::new(),
     };
+    let pool = match threads.pool {
+        0 => None,
+        count => {
+            let started = pool::start(count, &listening.shared);
+            Some(started.map_err(TransportError::system("start a thread"))?)
+        }
+    };
     let mut listeners = Vec::new();
     for address in addresses {
         address.check(options.insecure)?;
-        let bound = listening.open(address, &mut listeners)?;
+        let bound = listening.open(address, pool.as_ref(), &mut listeners)?;
         listening.addresses.push(bound);
     }
     if !listeners.is_empty() {
-        listening.start_pollers(listeners, threads)?;
+        listening.start_pollers(listeners, threads, pool)?;
     }
     Ok(listening)
 }
 
 impl ServerHandle {
     /// Opens one address; gives it with the port that the system chose.
-    fn open(&self, address: &Address, listeners: &mut Vec<Listener>) -> Result<Address, TransportError> {
+    fn open(
+        &self,
+        address: &Address,
+        pool: Option<&RequestQueue>,
+        listeners: &mut Vec<Listener>,
+    ) -> Result<Address, TransportError> {
         let shared = Arc::clone(&self.shared);
         let options = &self.shared.options;
         let failed = TransportError::listen(address);
@@ -113,7 +125,10 @@ impl ServerHandle {
             Address::Quic(host_port) => {
                 let endpoint = crate::quic::Endpoint::bind(host_port, options, failed)?;
                 let bound = endpoint.host_port();
-                self.spawn("logdrive-quic".to_owned(), move || endpoint.run(&shared))?;
+                let pool = pool.cloned();
+                self.spawn("logdrive-quic".to_owned(), move || {
+                    endpoint.run(&shared, pool.as_ref())
+                })?;
                 return Ok(address.bound_to(bound));
             }
             #[allow(unreachable_patterns, reason = "some builds have all transports")]
@@ -133,14 +148,12 @@ impl ServerHandle {
         started.map_err(TransportError::system("start a thread"))
     }
 
-    fn start_pollers(&mut self, listeners: Vec<Listener>, threads: Threads) -> Result<(), TransportError> {
-        let pool = match threads.pool {
-            0 => None,
-            count => {
-                let started = pool::start(count, &self.shared);
-                Some(started.map_err(TransportError::system("start a thread"))?)
-            }
-        };
+    fn start_pollers(
+        &mut self,
+        listeners: Vec<Listener>,
+        threads: Threads,
+        pool: Option<RequestQueue>,
+    ) -> Result<(), TransportError> {
         let event_loops: io::Result<Vec<_>> = (0..threads.pollers.max(1))
             .map(|_| {
                 let poll = mio::Poll::new()?;
@@ -172,16 +185,15 @@ impl ServerHandle {
         self.shared.stats()
     }
 
-    /// Takes what has come, says goodbye to all, and ends. Blocks until all threads have ended, which takes at most a
-    /// second beyond what the service takes.
+    /// Answers the requests that have come, says goodbye to all, and ends. Blocks until all threads have ended: for as long
+    /// as [`Timeouts::stop`](crate::Timeouts) at most, beyond what a call of the service takes.
     pub fn stop(mut self) -> Stats {
         self.end();
         self.shared.stats()
     }
 
     fn end(&mut self) {
-        // Relaxed: a flag that stands for itself; the wakes below and time limits make everybody look.
-        self.shared.stops.store(true, Ordering::Relaxed);
+        self.shared.begin_stop();
         self.inboxes.iter().for_each(Inbox::wake);
         self.shared.threads.join();
     }

@@ -18,6 +18,8 @@ mod udp;
 
 pub use listening::{ServerHandle, Threads, serve};
 use memory::QuotaShare;
+#[cfg(feature = "quic")]
+pub(crate) use pool::{RequestQueue, TOO_MANY, hand_over};
 pub(crate) use session::ServedSession;
 pub(crate) use stats::ServerState;
 pub use stats::Stats;

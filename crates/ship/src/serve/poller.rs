@@ -7,7 +7,7 @@
 use super::accept::{Listener, NoConnection};
 use super::connection::{Buffer, ReadEnd, ServerConnection};
 use super::inbox::{Inbox, InboxItem, WAKER};
-use super::pool::{QueuedRequest, RequestQueue};
+use super::pool::{self, RequestQueue};
 use super::table::ConnectionTable;
 use super::{ServedSession, ServerState, blocking, dedicated};
 use crate::hello::Reason;
@@ -20,7 +20,6 @@ use mio::{Events, Interest, Poll, Token};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::sync::mpsc::TrySendError;
 use std::time::{Duration, Instant};
 
 /// Token of the first listener; tokens of connections are smaller, that of the waker is larger.
@@ -29,10 +28,10 @@ const LISTENERS: usize = usize::MAX - 1024;
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Connections that are accepted before others get their turn.
 const ACCEPTS_MAX: usize = 64;
-/// Time that a stopping poller gives all peers to take what is left for them.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// The same for one peer.
-const PEER_CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
+/// Time that a stopping poller waits for a peer that takes nothing of what is left for it.
+const PEER_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time between two looks of a stopping poller at who is still owed something.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Receives from the connection that was active last, between two polls of all of them, while a poller spins.
 const SPIN_RECEIVES_MAX: usize = 32;
 
@@ -224,25 +223,10 @@ impl Poller {
         for item in self.inbox.take() {
             match item {
                 InboxItem::Connection(connection) => self.register(connection, now),
-                InboxItem::Response {
-                    token,
-                    stream,
-                    sequence,
-                    result,
-                    has_panicked,
-                } => {
-                    let Some(index) = self.connections.index_of(token) else {
-                        continue;
-                    };
-                    if let Some(connection) = self.connections.connection(index) {
-                        let result = result.as_deref().map_err(String::as_str);
-                        connection.respond(stream, sequence, result);
-                        if has_panicked && connection.closing.is_none() {
-                            connection.send_goodbye(Reason::Failed, &self.shared);
-                            connection.closing = Some(Reason::Failed);
-                        }
+                InboxItem::Outbox(token) => {
+                    if let Some(index) = self.connections.index_of(token) {
+                        self.process(index, false, now);
                     }
-                    self.process(index, false, now);
                 }
             }
         }
@@ -315,8 +299,17 @@ impl Poller {
     fn register(&mut self, connection: Box<ServerConnection>, now: Instant) {
         let has_output = connection.has_output();
         match self.connections.insert(self.poll.registry(), connection) {
-            Ok(index) if has_output => self.process(index, false, now),
-            Ok(_) => {}
+            Ok(index) => {
+                let (inbox, token) = (self.inbox.clone(), self.connections.token_of(index));
+                if let Some(connection) = self.connections.connection(index) {
+                    let outbox = connection.session.outbox();
+                    // A poller that has ended has closed its connections.
+                    outbox.set_waker(Box::new(move || drop(inbox.send(InboxItem::Outbox(token)))));
+                }
+                if has_output {
+                    self.process(index, false, now);
+                }
+            }
             Err(mut connection) => connection.session.closed(Reason::System, &self.shared),
         }
     }
@@ -342,21 +335,11 @@ impl Poller {
             let jobs = uses_pool.then_some(&mut self.jobs);
             // Requests that came before an error are handed on below: what stays in `jobs` would run as the next peer's.
             read = connection.read(&mut self.buffer, &self.shared, now, slot.is_read_closed, jobs);
-            connection.jobs_waiting += self.jobs.len();
         }
         if let Some(pool) = self.pool.as_ref().filter(|_| !self.jobs.is_empty()) {
             for job in self.jobs.drain(..) {
-                let request = QueuedRequest {
-                    job,
-                    token,
-                    peer: connection.session.server.peer.clone(),
-                    inbox: self.inbox.clone(),
-                };
-                if let Err(TrySendError::Full(refused) | TrySendError::Disconnected(refused)) =
-                    pool.try_send(Box::new(request))
-                {
-                    let Job { stream, sequence, .. } = refused.job;
-                    connection.respond(stream, sequence, Err("too many requests wait"));
+                if let Err(refused) = pool::hand_over(pool, &connection.session.server.peer, job) {
+                    connection.refuse(&refused, pool::TOO_MANY);
                 }
             }
         }
@@ -421,26 +404,50 @@ impl Poller {
         self.connections.prune_pre_handshake();
     }
 
-    /// Takes what has come already, sends what is left, and says goodbye.
+    /// Accepts nothing more, answers what has come already as far as the time for that reaches, and says goodbye.
     fn stop(&mut self) {
-        let end = Instant::now() + CLOSE_TIMEOUT;
+        self.listeners.clear();
+        self.unread.clear();
+        let mut events = Events::with_capacity(EVENTS_MAX);
         self.take_inbox(Instant::now());
+        for index in 0..self.connections.slots.len() {
+            self.process(index, true, Instant::now());
+        }
+        while self.close_those_not_owed() {
+            match self.poll.poll(&mut events, Some(STOP_POLL_INTERVAL)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => events.clear(),
+                Err(_) => break,
+            }
+            let now = Instant::now();
+            for event in &events {
+                if let Some(index) = self.connections.index_of(event.token()) {
+                    // What a client asks from now on, it asks another server.
+                    self.process(index, false, now);
+                }
+            }
+            self.take_inbox(now);
+        }
         for item in self.inbox.close() {
             if let InboxItem::Connection(mut connection) = item {
                 connection.close(Reason::Ending, &self.shared);
             }
         }
         for index in 0..self.connections.slots.len() {
-            self.process(index, true, Instant::now());
-            let Some(connection) = self.connections.connection(index) else {
-                continue;
-            };
-            let timeout = end.saturating_duration_since(Instant::now());
-            if connection.has_output() && !timeout.is_zero() {
-                // A peer that does not read gets its answer when it connects again.
-                let _ = connection.link.wait(true, timeout.min(PEER_CLOSE_TIMEOUT));
-            }
             self.remove(index, Reason::Ending);
         }
+    }
+
+    /// Ends connections whose peers have got all that they are owed. Returns whether others are left, and time for them.
+    fn close_those_not_owed(&mut self) -> bool {
+        let mut are_left = false;
+        for index in 0..self.connections.slots.len() {
+            let connection = self.connections.connection(index);
+            match connection.is_some_and(|connection| connection.is_owed(PEER_CLOSE_TIMEOUT)) {
+                true => are_left = true,
+                false => self.remove(index, Reason::Ending),
+            }
+        }
+        are_left && !self.shared.has_stopped()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{QuotaShare, ServerState};
 use crate::hello::Reason;
-use crate::session::{FeedResult, Job, Peer, Server, panics};
+use crate::session::{FeedResult, Job, Outbox, Peer, Server, panics};
 use std::time::Instant;
 
 /// State of a peer that is served.
@@ -80,15 +80,21 @@ impl ServedSession {
         if self.input.is_empty() {
             self.input = Vec::new();
         }
-        let bytes = self.input.capacity() + other_bytes;
+        let bytes = self.input.capacity() + other_bytes + self.outbox().bytes();
         let has_delivered = self.server.has_delivered();
         shared.memory.update(&mut self.memory, bytes, has_delivered)
     }
 
-    /// Reason to end the connection for, if the peer has been silent for too long.
+    /// The outbox of the connection.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.server.peer.outbox
+    }
+
+    /// Reason to end the connection for, if the peer has been silent for too long; not while it waits for us.
     pub(crate) fn silent(&self, shared: &ServerState, now: Instant) -> Option<Reason> {
         let timeouts = &shared.options.timeouts;
         let (since, timeout, reason) = match self.is_established {
+            true if self.outbox().awaited() > 0 => return None,
             true => (self.last_received, timeouts.idle, Reason::Idle),
             false => (self.accepted_at, timeouts.handshake, Reason::Handshake),
         };
@@ -110,6 +116,7 @@ impl ServedSession {
 
     /// Gives back what was counted; the connection is closed.
     pub(crate) fn closed(&mut self, reason: Reason, shared: &ServerState) {
+        self.outbox().close();
         shared.memory.release(&mut self.memory);
         shared.connection_closed(reason, !self.is_established);
         if self.is_established {

@@ -5,9 +5,10 @@ use super::threads::ThreadGroup;
 use crate::hello::{Reason, Role};
 use crate::identity::Identity;
 use crate::options::{Checksum, Options};
-use crate::session::{Peer, Server, Service};
-use std::sync::Arc;
+use crate::session::{Outbox, Peer, Server, Service};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Counters of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +54,9 @@ pub(crate) struct ServerState {
     pub(crate) options: Options,
     pub(crate) threads: ThreadGroup,
     pub(crate) dedicated: DedicatedPlaces,
-    pub(crate) stops: AtomicBool,
+    stops: AtomicBool,
+    /// Time at which what is in flight has been answered, or is given up.
+    stop_deadline: OnceLock<Instant>,
     pub(crate) memory: MemoryQuota,
     pub(crate) bytes: AtomicU64,
     current: AtomicU64,
@@ -73,6 +76,7 @@ impl ServerState {
             memory: MemoryQuota::new(&options.limits, options.timeouts.idle),
             options,
             stops: AtomicBool::new(false),
+            stop_deadline: OnceLock::new(),
             bytes: AtomicU64::new(0),
             current: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
@@ -81,8 +85,24 @@ impl ServerState {
         }
     }
 
+    /// Begins the end of the server.
+    pub(crate) fn begin_stop(&self) {
+        // A second stop changes nothing.
+        let _ = self
+            .stop_deadline
+            .set(Instant::now() + self.options.timeouts.stop);
+        // Relaxed: a flag that stands for itself; wakes and time limits make everybody look.
+        self.stops.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn stops(&self) -> bool {
         self.stops.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the server stops, and gives up what has not been answered.
+    pub(crate) fn has_stopped(&self) -> bool {
+        let deadline = self.stop_deadline.get();
+        deadline.is_some_and(|deadline| Instant::now() >= *deadline)
     }
 
     /// Returns whether [`ServerState::admit`] would refuse.
@@ -109,6 +129,7 @@ impl ServerState {
             uid,
             identity: uid.map(Identity::of_user),
             hello: None,
+            outbox: Outbox::open(),
         })
     }
 

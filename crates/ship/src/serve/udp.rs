@@ -8,6 +8,7 @@ use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::link::{set_receive_buffer, wait_for_socket};
 use crate::options::Options;
+use crate::session::Outbox;
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::HashMap;
@@ -187,8 +188,10 @@ fn accept_hello(
     if rest != (plain.kind, plain.stream, plain.sequence, plain.count) {
         return None;
     }
-    let identity = shared.admit(format!("udp://{address}"), None)?;
-    let mut server = shared.server(identity, address.ip().is_loopback()).lossy();
+    let mut peer = shared.admit(format!("udp://{address}"), None)?;
+    // Datagrams go one way.
+    peer.outbox = Outbox::default();
+    let mut server = shared.server(peer, address.ip().is_loopback()).lossy();
     server.set_window(window_bytes);
     Some(UdpPeer {
         session: ServedSession::new(server, now),

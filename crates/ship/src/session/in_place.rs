@@ -5,6 +5,7 @@
 //! the copy is used; a service gets [`InPlace`], which gives copies only. What keeps no rule here ends the connection,
 //! as it does where the bytes are copied first.
 
+use super::outbox::Deferral;
 use super::panics;
 use super::reserved::Reserved;
 use super::server::{FeedResult, Server, TOO_LONG};
@@ -87,7 +88,7 @@ impl Server {
     }
 
     fn answer_in_place(
-        &mut self,
+        &self,
         header: Header,
         body: InPlace<'_>,
         service: &dyn Service,
@@ -99,12 +100,16 @@ impl Server {
             true => Reserved::new(),
             false => Reserved::begin::<HEADER_BYTES>(writer),
         };
+        reply.deferral = Some(Deferral::new(&self.peer.outbox, header.stream, header.sequence));
         let result = panics::call(|| service.request_in_place(&self.peer, header.stream, body, &mut reply));
         let result = match result {
+            Ok(_) if reply.is_deferred() => return Ok(()),
             Ok(result) => result,
             Err(words) => {
-                drop(reply);
-                self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                if !reply.is_deferred() {
+                    drop(reply);
+                    self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                }
                 return Err(panics::tell(&self.peer, service, &words));
             }
         };

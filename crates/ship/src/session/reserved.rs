@@ -1,5 +1,6 @@
 //! Space for a message or a reply in the ring that it is read from.
 
+use super::outbox::{Deferral, DeferredReply};
 use logdrive_ring::{InPlace, PipeWriter, Reservation};
 
 /// Bytes that are written where they will be read: in the ring, as long as there is room. For a reply to a request that
@@ -19,6 +20,7 @@ pub struct Reserved<'a> {
     head_bytes: usize,
     /// All of them, once they are more than the ring takes at the moment.
     spill: Vec<u8>,
+    pub(super) deferral: Option<Deferral<'a>>,
 }
 
 impl<'a> Reserved<'a> {
@@ -38,7 +40,21 @@ impl<'a> Reserved<'a> {
             reservation: reservation.filter(|_| has_room),
             head_bytes: HEAD,
             spill: Vec::new(),
+            deferral: None,
         }
+    }
+
+    /// Takes the right to answer later, as [`ReplyBuffer::defer`](super::ReplyBuffer::defer) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn defer(&mut self) -> Result<DeferredReply, String> {
+        let deferral = self.deferral.as_mut();
+        deferral.ok_or("this request is answered at once")?.take()
+    }
+
+    pub(super) fn is_deferred(&self) -> bool {
+        self.deferral.as_ref().is_some_and(Deferral::is_taken)
     }
 
     /// Appends bytes. Allocates where the ring has no room.

@@ -1,6 +1,7 @@
 //! The accepting end of a connection: says hello, hands messages, requests and records to a service, and answers.
 
 use super::compression::with_decompressed;
+use super::outbox::Deferral;
 use super::panics;
 use super::service::{Job, Peer, ReplyBuffer, Service};
 use crate::frame::{
@@ -314,7 +315,7 @@ impl Server {
         REPLY_BYTES_MAX.min(frame_bytes) - HEADER_BYTES
     }
 
-    fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
+    pub(super) fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
         header.put(payload, self.checked, out);
         out.resize(out.len().next_multiple_of(self.alignment), 0);
     }
@@ -376,6 +377,8 @@ impl Server {
         self.hello.epoch = hello.epoch;
         self.sends_acks = hello.role == Role::Client && hello.flags & HELLO_ACKS != 0;
         self.peer.hello = Some(hello);
+        let message_bytes_max = self.sends_acks.then(|| self.reply_bytes_max() - 4);
+        self.peer.outbox.accept_messages(message_bytes_max);
         let answer = panics::call(|| service.hello(&self.peer));
         let answer = answer.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words)));
         self.next_record = answer.inspect_err(|_| self.peer.hello = None)?;
@@ -399,13 +402,21 @@ impl Server {
     ) -> Result<(), Reason> {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        let result =
-            panics::call(|| service.request(&self.peer, header.stream, body, &mut ReplyBuffer::new(out)));
+        let deferral = Deferral::new(&self.peer.outbox, header.stream, header.sequence);
+        let mut buffer = ReplyBuffer::of_request(out, deferral);
+        let result = panics::call(|| service.request(&self.peer, header.stream, body, &mut buffer));
+        let is_deferred = buffer.is_deferred();
         let result = match result {
+            Ok(_) if is_deferred => {
+                out.truncate(start);
+                return Ok(());
+            }
             Ok(result) => result,
             Err(words) => {
                 out.truncate(start);
-                self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                if !is_deferred {
+                    self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
+                }
                 return Err(panics::tell(&self.peer, service, &words));
             }
         };

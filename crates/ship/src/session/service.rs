@@ -1,5 +1,6 @@
 //! The handler of all that comes to a server, and what it is given: peers, requests, and a buffer for replies.
 
+use super::outbox::{Deferral, DeferredReply, Outbox};
 use super::reserved::Reserved;
 use crate::frame::{FrameError, Messages};
 use crate::hello::{Hello, Reason, Role};
@@ -19,6 +20,8 @@ pub struct Peer {
     pub identity: Option<Identity>,
     /// Hello of the peer; `None` before it has come.
     pub hello: Option<Hello>,
+    /// Way to the peer from any thread.
+    pub outbox: Outbox,
 }
 
 /// Handler of all that comes to a server. Called on a poller's thread, or, for requests, on a pool's where the server is
@@ -51,7 +54,7 @@ pub trait Service: Send + Sync {
         Ok(())
     }
 
-    /// Answers a request: appends the reply.
+    /// Answers a request: appends the reply, or takes the right to give it later with [`ReplyBuffer::defer`].
     ///
     /// # Errors
     /// Error in words, which the client gets instead of a reply.
@@ -92,9 +95,15 @@ pub trait Service: Send + Sync {
         reply: &mut Reserved<'_>,
     ) -> Result<(), String> {
         let mut bytes = Vec::new();
-        self.request(peer, stream, &body.to_vec(), &mut ReplyBuffer::new(&mut bytes))?;
+        let mut buffer = ReplyBuffer::new(&mut bytes);
+        buffer.deferral = reply.deferral.as_ref().map(Deferral::lend);
+        let result = self.request(peer, stream, &body.to_vec(), &mut buffer);
+        let is_deferred = buffer.is_deferred();
+        if let Some(deferral) = reply.deferral.as_mut().filter(|_| is_deferred) {
+            deferral.set_taken();
+        }
         reply.extend_from_slice(&bytes);
-        Ok(())
+        result
     }
 
     /// Keeps records of a shipper: `count` lines, the first with number `first`, of which some or all may have come
@@ -140,13 +149,39 @@ pub trait Service: Send + Sync {
 pub struct ReplyBuffer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
+    deferral: Option<Deferral<'a>>,
 }
 
 impl<'a> ReplyBuffer<'a> {
     /// Appends behind what is there.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
-        Self { out, start }
+        Self {
+            out,
+            start,
+            deferral: None,
+        }
+    }
+
+    /// As [`ReplyBuffer::new`], for the reply to a request, which may be deferred.
+    pub(crate) fn of_request(out: &'a mut Vec<u8>, deferral: Deferral<'a>) -> Self {
+        let mut buffer = Self::new(out);
+        buffer.deferral = Some(deferral);
+        buffer
+    }
+
+    /// Takes the right to answer later, from any thread, once the handler has returned. What was appended here is left
+    /// out.
+    ///
+    /// # Errors
+    /// Fails when 4,096 requests of the connection wait for their answers already, or this one has been deferred.
+    pub fn defer(&mut self) -> Result<DeferredReply, String> {
+        let deferral = self.deferral.as_mut();
+        deferral.ok_or("this request is answered at once")?.take()
+    }
+
+    pub(crate) fn is_deferred(&self) -> bool {
+        self.deferral.as_ref().is_some_and(Deferral::is_taken)
     }
 
     /// Appends bytes. Allocates when there is no room.
