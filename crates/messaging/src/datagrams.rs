@@ -6,7 +6,7 @@ use logdrive_ship::frame::{Header, Kind, next_frame};
 use logdrive_ship::hello::{
     HELLO_UNCHECKED, Hello, Reason, Role, decode_goodbye, decode_number, encode_goodbye,
 };
-use logdrive_ship::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_WINDOW_BYTES};
+use logdrive_ship::limits::{DATAGRAM_BYTES_MAX, UDP_CREDIT_WAIT_MS, UDP_SILENCE_MS, UDP_WINDOW_BYTES};
 use logdrive_ship::{Address, Checksum, HostPort, Options, TransportError};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 use quinn_udp::{Transmit, UdpSocketState};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const BULK_BYTES_MAX: usize = 65_000;
 /// Time that a sender waits for a word of the receiver.
 const CREDIT_WAIT: Duration = Duration::from_millis(UDP_CREDIT_WAIT_MS);
+/// Time that a receiver may be silent.
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(UDP_SILENCE_MS);
 /// Datagrams of a bulk without help of the kernel.
 const MANY_MAX: usize = 64;
 
@@ -47,7 +49,25 @@ pub(crate) struct Datagrams {
     in_flight: InFlight,
     /// The receiver has acknowledged all before this number.
     acknowledged: u64,
+    silence: Silence,
     inbox: Vec<u8>,
+}
+
+/// Silence of the receiver. Each bulk that it gets it acknowledges; and one that has gone, or has come anew and does not
+/// know this sender, says nothing.
+#[derive(Debug, Default)]
+struct Silence {
+    /// Time of the first bulk that was sent since its last word.
+    since: Option<Instant>,
+    /// Time of the last hello that asked whether it is there.
+    asked_at: Option<Instant>,
+    hello: Vec<u8>,
+}
+
+impl Silence {
+    fn end(&mut self) {
+        (self.since, self.asked_at) = (None, None);
+    }
 }
 
 impl std::fmt::Debug for Datagrams {
@@ -100,24 +120,30 @@ impl Datagrams {
                 window_bytes: UDP_WINDOW_BYTES,
             },
             acknowledged: 0,
+            silence: Silence::default(),
             inbox: vec![0; 4096],
             state,
         };
+        let hello = options.hello(Role::Client, datagrams.checked);
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut datagrams.silence.hello);
         datagrams.handshake(options)?;
         Ok(datagrams)
     }
 
     /// Says hello until it is answered.
     fn handshake(&mut self, options: &Options) -> Result<(), TransportError> {
-        let hello = options.hello(Role::Client, self.checked);
-        let mut bytes = Vec::new();
-        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut bytes);
         let end = Instant::now() + options.timeouts.connect;
         loop {
             // A receiver that is not there yet gets the hello again.
-            let _ = self.socket.send(&bytes);
-            if self.receive(CREDIT_WAIT)? {
-                return Ok(());
+            let _ = self.socket.send(&self.silence.hello);
+            match self.receive(CREDIT_WAIT) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // It may be there soon: the pause between two hellos.
+                Err(TransportError::Lost { .. }) => {
+                    self.wait(false, CREDIT_WAIT)?;
+                }
+                Err(error) => return Err(error),
             }
             if Instant::now() >= end {
                 let limit = options.timeouts.connect;
@@ -144,13 +170,7 @@ impl Datagrams {
                     }
                     continue;
                 }
-                // No receiver listens there at this moment.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    if !timeout.is_zero() {
-                        self.wait(false, timeout)?;
-                    }
-                    return Ok(received);
-                }
+                // No receiver listens there at this moment, and none that comes later knows this sender.
                 Err(cause) => return Err(TransportError::lost(&self.address)(cause)),
             };
             received |= self.take(length)?;
@@ -163,6 +183,7 @@ impl Datagrams {
         let Ok(Some(frame)) = next_frame(bytes, DATAGRAM_BYTES_MAX) else {
             return Ok(false);
         };
+        self.silence.end();
         match frame.header.kind {
             Kind::Hello => {
                 let Ok(hello) = Hello::decode(frame.payload) else {
@@ -234,10 +255,12 @@ impl Datagrams {
             // Before there is need to wait for it.
             self.receive(Duration::ZERO)?;
         }
+        self.check_receiver()?;
         while self.in_flight.bytes > 0
             && self.in_flight.bytes + self.segments.len() as u64 > self.in_flight.window_bytes
         {
             if !self.receive(CREDIT_WAIT)? {
+                self.check_receiver()?;
                 // Lost, or the word about it was: the receiver counts the gap when it sees what comes next.
                 self.in_flight.bulks.clear();
                 self.in_flight.bytes = 0;
@@ -249,6 +272,36 @@ impl Datagrams {
         self.segments.clear();
         self.count = 0;
         Ok(())
+    }
+
+    /// Asks a receiver that has been silent whether it is there. Fails when it does not answer for too long.
+    fn check_receiver(&mut self) -> Result<(), TransportError> {
+        let now = Instant::now();
+        let Some(since) = self.silence.since else {
+            self.silence.since = Some(now);
+            return Ok(());
+        };
+        if now.saturating_duration_since(since) < CREDIT_WAIT || self.receive(Duration::ZERO)? {
+            return Ok(());
+        }
+        let asked_at = self.silence.asked_at;
+        if asked_at.is_none_or(|at| now.saturating_duration_since(at) >= CREDIT_WAIT) {
+            // What the system says about it comes with the next receive.
+            let _ = self.socket.send(&self.silence.hello);
+            if asked_at.is_none() {
+                // The time that it has to answer begins now: this sender may have been silent, too.
+                self.silence.since = Some(now);
+            }
+            self.silence.asked_at = Some(now);
+        }
+        match asked_at.is_some() && now.saturating_duration_since(since) >= SILENCE_TIMEOUT {
+            true => Err(TransportError::timeout(
+                &self.address,
+                "say a word",
+                SILENCE_TIMEOUT,
+            )),
+            false => Ok(()),
+        }
     }
 
     fn transmit(&mut self) -> Result<(), TransportError> {
@@ -268,8 +321,6 @@ impl Datagrams {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(true, CREDIT_WAIT)?;
                 }
-                // Of an earlier datagram, to a receiver that was not there: the next one may be.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) if self.count_max > 1 && self.state.max_gso_segments() == 1 => {
                     // The kernel or its device cannot cut.
                     self.offload = false;
@@ -304,7 +355,7 @@ impl Datagrams {
                 Err(nix::Error::EAGAIN) => {
                     self.wait(true, CREDIT_WAIT)?;
                 }
-                Err(nix::Error::ECONNREFUSED | nix::Error::EINTR) => {}
+                Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(TransportError::lost(&self.address)(error.into())),
             }
         }

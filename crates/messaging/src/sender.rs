@@ -1,14 +1,16 @@
 //! Messages one way: collected into batches, which go when they are full or a message has waited long enough.
 
+use crate::backoff::Backoff;
 use crate::transport::Transport;
 use logdrive_ship::frame::{HEADER_BYTES, Header, Kind};
 use logdrive_ship::limits::{BATCH_BYTES, STREAMS_MAX};
 use logdrive_ship::session::Reserved;
 use logdrive_ship::{Address, Options, TransportError};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pause of the lingering thread while the link is congested: what was sent before takes as long, and of many streams
 /// that are used in turn each has to fill a batch meanwhile.
@@ -18,8 +20,12 @@ const CONGESTED_LINGER: Duration = Duration::from_millis(5);
 ///
 /// A message is with the kernel, or in shared memory, at the latest when `linger` has passed since [`Sender::send`];
 /// over `quic://`, while much of what was sent before is still under way, when 10 ms have. A failure is returned by
-/// the next call; what was collected then is lost, and [`Sender::lost`] counts it. Any thread may use it; calls block
+/// the next call; what was collected then is lost, and [`Sender::lost`] counts it. The call behind that connects again:
+/// while the pause after an attempt that failed lasts, calls fail at once. Any thread may use it; calls block
 /// while the other end does not read, at most for the response timeout.
+///
+/// A server that is gone is noticed by what the system or its goodbye says; over `shm://` 100 ms after its end, over
+/// `udp://` where the network says nothing, after 2 s without a word of it.
 ///
 /// ```
 /// use logdrive_ship::session::{Peer, Service};
@@ -103,7 +109,18 @@ struct SenderState {
     direct_bytes: usize,
     flushes_cheaply: bool,
     failure: Option<TransportError>,
+    /// Nothing goes over the transport any more.
+    is_lost: bool,
+    reconnect: Option<Box<Reconnect>>,
     batches_sent: Arc<AtomicU64>,
+}
+
+/// How a sender connects again.
+#[derive(Debug)]
+struct Reconnect {
+    address: Address,
+    options: Options,
+    backoff: Backoff,
 }
 
 /// The right to push messages, held for as long as it lives: other threads of the same sender wait.
@@ -120,6 +137,24 @@ impl Sender {
     /// # Errors
     /// Fails when no server answers there, or it refuses the client.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
+        let reconnect = Reconnect {
+            address: address.clone(),
+            options: options.clone(),
+            backoff: Backoff::default(),
+        };
+        Self::start(address, options, Some(Box::new(reconnect)))
+    }
+
+    /// As [`Sender::connect`], for one connection.
+    pub(crate) fn connect_once(address: &Address, options: &Options) -> Result<Self, TransportError> {
+        Self::start(address, options, None)
+    }
+
+    fn start(
+        address: &Address,
+        options: &Options,
+        reconnect: Option<Box<Reconnect>>,
+    ) -> Result<Self, TransportError> {
         let (transport, frame_bytes) = Transport::connect(address, options)?;
         let batch_bytes = options.batch_bytes.min(frame_bytes);
         let direct_bytes = match options.linger.is_zero() {
@@ -138,6 +173,8 @@ impl Sender {
             message_bytes_max: frame_bytes - HEADER_BYTES - 4,
             direct_bytes,
             failure: None,
+            is_lost: false,
+            reconnect,
             batches_sent: Arc::default(),
         };
         let shared = Arc::new(Shared {
@@ -333,7 +370,7 @@ impl SenderState {
                 allowed: "0 to 255",
             });
         }
-        self.take_failure()?;
+        self.ensure_connected()?;
         // Numbers of several streams go out as they are given.
         self.gather_bytes = 0;
         for index in 0..self.streams.len() {
@@ -367,7 +404,13 @@ impl SenderState {
                 sent_any = true;
             }
         }
-        if sent_any { self.transport.flush() } else { Ok(()) }
+        match sent_any {
+            true => {
+                let flushed = self.transport.flush();
+                self.noted(flushed)
+            }
+            false => Ok(()),
+        }
     }
 
     #[inline(always)]
@@ -385,22 +428,77 @@ impl SenderState {
     /// Keeps a failure for the next call.
     fn fail(&mut self, error: TransportError) {
         self.failure.get_or_insert(error);
-        self.streams.iter_mut().for_each(|buffer| buffer.limit_bytes = 0);
+        self.set_limits(0);
     }
 
-    fn take_failure(&mut self) -> Result<(), TransportError> {
-        let batch_bytes = self.batch_bytes;
-        self.failure.take().map_or(Ok(()), |failure| {
-            self.streams
-                .iter_mut()
-                .for_each(|buffer| buffer.limit_bytes = buffer.frame + batch_bytes);
-            Err(failure)
-        })
+    /// Messages are collected up to so many bytes without any other check.
+    fn set_limits(&mut self, batch_bytes: usize) {
+        for buffer in &mut self.streams {
+            buffer.limit_bytes = match batch_bytes {
+                0 => 0,
+                bytes => buffer.frame + bytes,
+            };
+        }
+    }
+
+    /// Notes that nothing goes any more, where a send has failed.
+    fn noted(&mut self, sent: Result<(), TransportError>) -> Result<(), TransportError> {
+        if sent.is_err() {
+            self.is_lost = true;
+            self.set_limits(0);
+        }
+        sent
+    }
+
+    /// Returns a failure that was kept; connects again after one that was returned.
+    fn ensure_connected(&mut self) -> Result<(), TransportError> {
+        if let Some(failure) = self.failure.take() {
+            if !self.is_lost {
+                self.set_limits(self.batch_bytes);
+            }
+            return Err(failure);
+        }
+        match self.is_lost {
+            true => self.connect_again(),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn connect_again(&mut self) -> Result<(), TransportError> {
+        let Some(reconnect) = &mut self.reconnect else {
+            return Err(TransportError::lost("the server")(
+                io::ErrorKind::BrokenPipe.into(),
+            ));
+        };
+        let pause = reconnect.backoff.left(Instant::now());
+        if !pause.is_zero() {
+            let why = format!("the next attempt is made in {} ms", pause.as_millis());
+            return Err(TransportError::connect(&reconnect.address)(io::Error::other(why)));
+        }
+        let connected = Transport::connect(&reconnect.address, &reconnect.options);
+        let (mut transport, frame_bytes) = connected.inspect_err(|_| {
+            reconnect.backoff.failed(Instant::now());
+        })?;
+        for buffer in &mut self.streams {
+            // Collected for the connection that is lost, and lost with it.
+            self.lost += buffer.gathered + u64::from(buffer.count);
+            transport.open(buffer.stream)?;
+        }
+        reconnect.backoff.succeeded();
+        self.transport = transport;
+        self.batch_bytes = self.batch_bytes.min(frame_bytes);
+        self.message_bytes_max = frame_bytes - HEADER_BYTES - 4;
+        for buffer in &mut self.streams {
+            buffer.begin(self.batch_bytes);
+        }
+        (self.next, self.is_lost) = (0, false);
+        Ok(())
     }
 
     #[cold]
     fn push_slow(&mut self, index: usize, message: &[u8]) -> Result<(), TransportError> {
-        self.take_failure()?;
+        self.ensure_connected()?;
         if message.len() > self.message_bytes_max {
             return Err(TransportError::TooLong {
                 bytes: message.len(),
@@ -445,7 +543,7 @@ impl SenderState {
         let more = self.direct_bytes > 0;
         let sent = self.transport.send_alone(stream, &head, message, self.next, more);
         self.lost += u64::from(sent.is_err());
-        sent
+        self.noted(sent)
     }
 
     /// A message that is written into the ring that it is read from, where there is one.
@@ -454,13 +552,19 @@ impl SenderState {
         index: usize,
         write: impl FnOnce(&mut Reserved<'_>),
     ) -> Result<(), TransportError> {
-        self.take_failure()?;
+        self.ensure_connected()?;
         let bytes_max = self.message_bytes_max;
         let stream = self.streams.get(index).map_or(0, |buffer| buffer.stream);
         // What was collected before goes before.
         self.close_batch(index, false)?;
         let header = self.header_of_one(stream);
-        let writer = self.transport.writer();
+        let writer = match self.transport.writer() {
+            Ok(writer) => writer,
+            Err(error) => {
+                self.is_lost = true;
+                return Err(error);
+            }
+        };
         let mut space = writer.map_or_else(Reserved::new, Reserved::begin::<{ HEADER_BYTES + 4 }>);
         write(&mut space);
         let bytes = space.len();
@@ -502,15 +606,16 @@ impl SenderState {
                 Ordering::Relaxed,
             );
         }
-        sent
+        self.noted(sent)
     }
 
     fn flush(&mut self) -> Result<(), TransportError> {
-        self.take_failure()?;
+        self.ensure_connected()?;
         for index in 0..self.streams.len() {
             self.close_batch(index, false)?;
         }
-        self.transport.flush()
+        let flushed = self.transport.flush();
+        self.noted(flushed)
     }
 }
 
@@ -563,6 +668,7 @@ impl Drop for Batch<'_> {
         if self.state.flushes_cheaply
             && let Err(error) = self.state.transport.flush()
         {
+            self.state.is_lost = true;
             self.state.fail(error);
         }
         let sleeps = &self.shared.sleeps;
@@ -576,7 +682,8 @@ impl Drop for Batch<'_> {
 impl Drop for Sender {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        // There is no caller left for the error.
+        // Nothing is connected for that any more, and there is no caller left for an error.
+        state.reconnect = None;
         let _ = state.flush();
         let next = state.next;
         state.transport.close(next);

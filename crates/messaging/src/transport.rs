@@ -125,10 +125,10 @@ impl Transport {
     }
 
     /// The ring that messages may be written into where they are read, if there is one, and they need no checksum.
-    pub(crate) fn writer(&mut self) -> Option<&mut PipeWriter> {
+    pub(crate) fn writer(&mut self) -> Result<Option<&mut PipeWriter>, TransportError> {
         match self {
             Self::Stream { connection, .. } if !connection.is_checked() => connection.writer(),
-            _ => None,
+            _ => Ok(None),
         }
     }
 

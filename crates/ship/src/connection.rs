@@ -381,8 +381,14 @@ impl Connection {
     }
 
     /// The ring that is written, of a link in shared memory.
-    pub fn writer(&mut self) -> Option<&mut PipeWriter> {
-        self.link.rings().map(|(_, writer)| writer)
+    ///
+    /// # Errors
+    /// Fails when the other end has gone.
+    pub fn writer(&mut self) -> Result<Option<&mut PipeWriter>, TransportError> {
+        if let Err(cause) = self.link.check_peer() {
+            return Err(self.explained(lost(&self.address, cause)));
+        }
+        Ok(self.link.rings().map(|(_, writer)| writer))
     }
 
     /// Sends what was held back.

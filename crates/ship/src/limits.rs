@@ -112,6 +112,10 @@ pub const UDP_WINDOW_BYTES: u64 = 1 << 20;
 /// Time that a UDP sender waits for a credit before it counts what is in flight as lost.
 pub const UDP_CREDIT_WAIT_MS: u64 = 200;
 
+/// Time without a word of the receiver, behind a hello that asks for one, after which a UDP sender takes it for gone: some
+/// words may be lost, and the receiver's thread may be late.
+pub const UDP_SILENCE_MS: u64 = 2_000;
+
 /// Bytes of a ring of `shm://`: frames are at most an eighth of it, and it lies in the cache that the cores share.
 pub const SHM_RING_BYTES: usize = 1 << 20;
 

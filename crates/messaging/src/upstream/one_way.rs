@@ -75,7 +75,7 @@ impl Shared {
                 (id, address)
             }
         };
-        let made = Sender::connect(&address, &self.transport);
+        let made = Sender::connect_once(&address, &self.transport);
         let sender_for = match made {
             Ok(sender) => Arc::new(MemberSender {
                 sender,

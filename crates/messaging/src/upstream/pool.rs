@@ -268,7 +268,7 @@ fn probe(address: &Address, transport: &Options) -> Result<Option<Client>, Trans
             linger: Duration::ZERO,
             ..transport.clone()
         };
-        return Sender::connect(address, &at_once).map(|_| None);
+        return Sender::connect_once(address, &at_once).map(|_| None);
     }
     Client::connect(address, transport).map(Some)
 }

@@ -147,6 +147,14 @@ pub(crate) trait Link: Send {
         usize::MAX
     }
 
+    /// Looks, from time to time, whether the other end still reads what is written into [`Link::rings`].
+    ///
+    /// # Errors
+    /// Fails when it has closed the connection.
+    fn check_peer(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Frames begin at multiples of this.
     fn alignment(&self) -> usize {
         1

@@ -2,6 +2,7 @@
 //! only shows whether the other process lives.
 
 use super::Link;
+use crate::clock::coarse_now;
 use crate::limits::{SHM_DIRECT_BYTES, SHM_SPIN_US};
 use crate::options::Options;
 use logdrive_ring::channel::{Channel, Received, into_files};
@@ -30,6 +31,8 @@ pub(crate) struct ShmLink {
     spin: Duration,
     /// Another thread asks the one that waits here to look for something else. Relaxed: ordered by the ring's fences.
     is_called: Arc<AtomicBool>,
+    /// Time of the next look at whether the other process lives, on the coarse clock: a ring that has room tells nothing.
+    look_at: Duration,
     /// The next send need not wake the other end, and whether the last one did.
     cork_next: bool,
     is_corked: bool,
@@ -53,6 +56,7 @@ impl ShmLink {
             incoming: Consumer::new(incoming),
             spin: options.spin.max(Duration::from_micros(SHM_SPIN_US)),
             is_called: Arc::default(),
+            look_at: Duration::ZERO,
             cork_next: false,
             is_corked: false,
         }
@@ -83,6 +87,7 @@ impl ShmLink {
 
     /// Puts the first so many bytes of the parts into the ring. Where there is no room, waits until the end.
     fn push(&mut self, parts: &[IoSlice<'_>], piece: usize, end: Option<Instant>) -> io::Result<usize> {
+        self.check_peer()?;
         let (outgoing, channel) = (&mut self.outgoing, &self.channel);
         let in_time = || end.is_none_or(|end| Instant::now() < end);
         let alive = || in_time() && Self::is_peer_alive(channel);
@@ -223,6 +228,19 @@ impl Link for ShmLink {
 
     fn rings(&mut self) -> Option<(&mut Consumer, &mut PipeWriter)> {
         Some((&mut self.incoming, &mut self.outgoing))
+    }
+
+    #[inline]
+    fn check_peer(&mut self) -> io::Result<()> {
+        let now = coarse_now();
+        if now < self.look_at {
+            return Ok(());
+        }
+        if !Self::is_peer_alive(&self.channel) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.look_at = now + LIVENESS_INTERVAL;
+        Ok(())
     }
 
     fn spins(&self) -> bool {
