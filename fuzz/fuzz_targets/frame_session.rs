@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use logdrive_ship::frame::{Header, Kind};
 use logdrive_ship::hello::{HELLO_ACKS, Hello, Reason, Role};
-use logdrive_ship::session::{Outbox, Peer, ReplyBuffer, Server, Service};
+use logdrive_ship::session::{Acks, Outbox, Peer, ReplyBuffer, Server, Service};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keeps what is new, and checks that each number is new once.
@@ -34,7 +34,7 @@ impl Service for Keeper {
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, data)) = data.split_first() else { return };
-    let peer = Peer { id: 0, address: String::new(), uid: None, identity: None, hello: None, outbox: Outbox::default() };
+    let peer = Peer { id: 0, address: String::new(), uid: None, identity: None, hello: None, outbox: Outbox::default(), acks: Acks::default() };
     let mut server = Server::new(peer, Hello::new(Role::Server));
     if choice & 2 != 0 {
         server = server.lossy();

@@ -98,23 +98,27 @@ fn records_come_over_tls_from_those_with_a_certificate_only() {
 #[test]
 fn collectors_that_are_killed_under_load_lose_and_double_nothing() {
     let world = World::new();
+    kill_collectors(&world, &world.address(), &[], cycles(12));
+}
+
+/// Starts collectors with these arguments and kills each under load.
+fn kill_collectors(world: &World, address: &str, more: &[&str], cycles: usize) {
     let file = world.path("app.log");
     write_lines(&file, 0, 2_000);
-    let address = world.address();
     let path = file.to_str().expect("text").to_owned();
     let sender = Running(
         world
-            .send(&path, &address, &["--follow"])
+            .send(&path, address, &["--follow"])
             .spawn()
             .expect("it starts"),
     );
     let log = world.path("out/collected.log");
     // Many cycles make many files, none of which may go before they are looked at.
-    let keeps = ["--rotate-size", "1MiB", "--keep", "9999"];
+    let keeps = [&["--rotate-size", "1MiB", "--keep", "9999"][..], more].concat();
     let length = || log.metadata().map_or(0, |found| found.len());
     let mut count = 2_000;
-    for cycle in 0..cycles(12) {
-        let (mut collector, _) = world.collect(&address, &keeps);
+    for cycle in 0..cycles {
+        let (mut collector, _) = world.collect(address, &keeps);
         let before = length();
         // Batches of many sizes, while it is killed at whatever it does.
         for _ in 0..20 {
@@ -124,12 +128,60 @@ fn collectors_that_are_killed_under_load_lose_and_double_nothing() {
         wait_until("the log grows", || length() != before);
         collector.kill();
     }
-    let (collector, _) = world.collect(&address, &keeps);
+    let (collector, _) = world.collect(address, &keeps);
     wait_until("all is sent", || world.collected().len() >= count);
     let sent = json(&sender.end());
     assert_eq!(sent["missing"], 0, "{sent}");
     collector.end();
     check(&world.collected(), count);
+}
+
+#[test]
+fn collectors_that_are_killed_between_two_syncs_lose_and_double_nothing() {
+    let world = World::new();
+    kill_collectors(&world, &world.address(), &["--sync"], cycles(6));
+}
+
+#[test]
+fn records_are_acknowledged_from_the_disk_over_each_transport() {
+    for (number, listen) in [
+        "tcp://127.0.0.1:0",
+        "shm:///SHM",
+        "tls://127.0.0.1:0",
+        "quic://127.0.0.1:0",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let world = World::new();
+        let keys = world.path("keys");
+        let made = logdrive()
+            .args(["collect", "--make-certificates"])
+            .arg(&keys)
+            .output();
+        assert!(made.expect("it ran").status.success());
+        let key = |name: &str| keys.join(name).to_str().expect("text").to_owned();
+        let (ca, cert, private) = (key("authority.pem"), key("server.pem"), key("server.key"));
+        let listen = listen.replace("/SHM", world.path("shm.sock").to_str().expect("text"));
+        let tls = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &private];
+        let (collector, address) = world.collect(&listen, &[&["--sync"][..], &tls].concat());
+        let file = world.path("app.log");
+        write_lines(&file, 0, 3_000 + number);
+        let (cert, private) = (key("client.pem"), key("client.key"));
+        let mut known = vec!["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &private];
+        if !listen.contains("127") {
+            known.clear();
+        }
+        let file = file.to_str().expect("text");
+        let output = world.send(file, &address, &known).output().expect("it ran");
+        assert_eq!(
+            json(&output)["acknowledged"],
+            3_000 + number,
+            "{listen}: {output:?}"
+        );
+        collector.end();
+        check(&world.collected(), 3_000 + number);
+    }
 }
 
 #[test]

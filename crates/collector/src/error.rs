@@ -41,6 +41,12 @@ pub enum CollectorError {
         #[from]
         cause: logdrive_drain::file::FileError,
     },
+    /// The system starts no thread.
+    #[error("the system starts no thread: {}", io_text(cause))]
+    Thread {
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
     /// The system gives no random bytes, which a new session takes.
     #[error("the system gives no random bytes: {}", io_text(cause))]
     Random {

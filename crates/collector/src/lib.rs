@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod batch_blocks;
+mod commit;
 mod error;
 mod fields;
 mod ledger;
 pub mod limits;
+mod output;
 mod records;
 pub mod send;
 mod store;

@@ -34,6 +34,17 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the definitions of callsites and threads of all senders together: ten thousand programs have some ten KiB each.
 pub(crate) const DEFINITIONS_BYTES_ALL_MAX: usize = 256 << 20;
 
+/// Times that a group of batches is written to a new file, where the file was deleted under it or could not be brought to
+/// the disk; then its senders try again.
+pub(crate) const COMMIT_TRIES_MAX: u32 = 4;
+
+/// Bytes that wait for a slow disk before nothing more is read from their senders: at 5 ms a sync, 3 GB/s.
+pub(crate) const QUEUED_BYTES_MAX: usize = 32 << 20;
+
+/// Log files that were left because a sync failed, and may come back longer after a power cut; older ones have been on the
+/// disk long since.
+pub(crate) const VOID_FILES_MAX: usize = 16;
+
 /// Messages for the operator that wait: peers that are refused can make many.
 pub(crate) const NOTICES_MAX: usize = 100;
 

@@ -1,27 +1,27 @@
-//! The store: a log with the drain's rotation and retention, and the ledger that says which records are in it.
+//! The store: the sessions of all senders, and an output that has the records of each once.
 
 use crate::batch_blocks::BatchBlocks;
+use crate::commit::CommitQueue;
 use crate::error::CollectorError;
 use crate::fields::Fields;
-use crate::ledger::{Entry, KnownSession, Ledger};
+use crate::ledger::KnownSession;
 use crate::limits::{DEFINITIONS_BYTES_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
+use crate::output::{BatchGroup, Output, Part, now_unix_ns};
 use crate::records::{BatchRecords, TypedRecords, is_json};
-use logdrive_drain::file::{Disk, FileError, FileOptions, LogFile};
+use logdrive_drain::file::{Disk, FileOptions, Storage};
 use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
 use logdrive_reader::LineHeads;
 use logdrive_ship::Identity;
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::{Format, HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
-use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
+use logdrive_ship::session::{Acks, Classification, DedupCursor, Peer, Service};
 use logdrive_store::StoreError;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Times that a batch is written to a new file where the file was deleted under it; then its sender tries again.
-const DELETED_TRIES_MAX: u32 = 4;
+use std::thread::JoinHandle;
 
 /// Form of the records in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,16 +57,38 @@ pub struct StoreCounts {
     pub is_failing: bool,
 }
 
+/// Up to where the records of a session have come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Records that were taken.
+    taken: DedupCursor,
+    /// Records that are written, so that they are acknowledged.
+    kept: DedupCursor,
+}
+
 /// A session that has sent records.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default)]
 struct StoredSession {
-    cursor: DedupCursor,
+    progress: Progress,
     /// Key of the identity that it belongs to; 0 for none.
     owner: u64,
     /// Reading of [`Inner::clock`] at its last record or hello.
     last_active: u64,
-    /// Connections that it has now.
-    connections: u32,
+    /// Connections that it has now, by number.
+    connections: Vec<(u64, Acks)>,
+}
+
+impl StoredSession {
+    /// A session whose records before this are written.
+    fn at(cursor: DedupCursor) -> Self {
+        Self {
+            progress: Progress {
+                taken: cursor,
+                kept: cursor,
+            },
+            ..Self::default()
+        }
+    }
 }
 
 /// A sender that is connected.
@@ -77,12 +99,12 @@ struct Sender {
     heads: LineHeads,
     /// Its typed records, from the first batch of them on.
     records: Option<Box<TypedRecords>>,
+    /// Something of it could not be kept, so that nothing behind that is: its connection is about to end.
+    is_failed: bool,
 }
 
 #[derive(Debug)]
 struct Inner {
-    file: LogFile,
-    ledger: Ledger,
     sessions: HashMap<u128, StoredSession>,
     /// Count of all that sessions have sent, which gives the session that was silent longest.
     clock: u64,
@@ -94,14 +116,28 @@ struct Inner {
     layout: LayoutOptions,
     /// Bytes of the definitions of all senders.
     definition_bytes: usize,
-    out: Vec<u8>,
+    /// Batch that is laid out.
+    group: BatchGroup,
     counts: StoreCounts,
     notices: Vec<String>,
 }
 
+/// State that the commit thread shares. Locks are taken in the order of the fields; a thread of [`CommitQueue`] has the
+/// output while it asks for the sessions, and then nobody else takes the output with them.
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    queue: CommitQueue,
+    output: Mutex<Output>,
+    syncs: bool,
+    /// The log is to be opened anew.
+    reopens: AtomicBool,
+}
+
 /// Service of [`logdrive_ship::serve`] that writes records to a log, each once.
 ///
-/// A record is acknowledged when the kernel has it (C1), with `sync` when it is on disk (C2).
+/// A record is acknowledged when the kernel has it (C1), with `sync` when it is on disk (C2): then a thread brings all that
+/// has come to the disk together, and no other waits for that.
 ///
 /// ```
 /// use logdrive_collector::{Store, StoreFormat};
@@ -114,13 +150,9 @@ struct Inner {
 /// ```
 #[derive(Debug)]
 pub struct Store {
-    inner: Mutex<Inner>,
-    syncs: bool,
-}
-
-fn now_unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    shared: Arc<Shared>,
+    path: PathBuf,
+    commits: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Store {
@@ -130,35 +162,51 @@ impl Store {
     /// # Errors
     /// When a file or the directory cannot be made or read.
     pub fn open(options: &FileOptions, format: StoreFormat, sync: bool) -> Result<Self, CollectorError> {
-        let directory = options
-            .path
-            .parent()
-            .map_or_else(|| PathBuf::from("."), PathBuf::from);
-        std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), options.dir_mode)
-            .create(&directory)
-            .map_err(|cause| CollectorError::write(&directory, cause))?;
-        // Before the log is opened: what is taken back must not be written behind.
-        let (ledger, sessions) = Ledger::open(&directory)?;
-        let mut file = LogFile::open(options, Arc::new(Disk), now_unix_ns())?;
-        file.expect_segments(format == StoreFormat::Segments, now_unix_ns());
-        Ok(Self {
+        Self::open_on(options, format, sync, Arc::new(Disk))
+    }
+
+    /// As [`Store::open`], on a storage of which tests make any operation fail.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(
+        options: &FileOptions,
+        format: StoreFormat,
+        sync: bool,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self, CollectorError> {
+        let has_segments = format == StoreFormat::Segments;
+        let (output, sessions) = Output::open(options, has_segments, sync, storage)?;
+        let path = output.path();
+        let shared = Arc::new(Shared {
             inner: Mutex::new(Inner {
-                file,
-                ledger,
-                counts: StoreCounts {
-                    sessions: sessions.len() as u64,
-                    ..StoreCounts::default()
-                },
+                counts: StoreCounts::default(),
                 clock: sessions.len() as u64,
                 sessions: by_session(sessions),
                 senders: HashMap::new(),
-                blocks: (format == StoreFormat::Segments).then(BatchBlocks::default),
+                blocks: has_segments.then(BatchBlocks::default),
                 layout: Style::Json.into(),
                 definition_bytes: 0,
-                out: Vec::new(),
+                group: BatchGroup::default(),
                 notices: Vec::new(),
             }),
+            queue: CommitQueue::new(options.rotate_bytes),
+            output: Mutex::new(output),
             syncs: sync,
+            reopens: AtomicBool::new(false),
+        });
+        let commits = sync.then(|| {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name("logdrive-commit".to_owned());
+            thread.spawn(move || run_commits(&shared))
+        });
+        let commits = commits
+            .transpose()
+            .map_err(|cause| CollectorError::Thread { cause })?;
+        Ok(Self {
+            shared,
+            path,
+            commits: Mutex::new(commits),
         })
     }
 
@@ -176,13 +224,12 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The thread that panicked has not acknowledged what it was about to write.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
-    /// Path of the log file that is written now.
-    pub fn path(&self) -> PathBuf {
-        self.lock().file.path()
+    /// Path of the log file.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
     }
 
     /// Counts up to now.
@@ -196,28 +243,80 @@ impl Store {
 
     /// Opens the log anew before the next record, for a tool that has renamed it.
     pub fn reopen(&self) {
-        self.lock().file.reopen();
+        // Relaxed: it stands for itself.
+        self.shared.reopens.store(true, Ordering::Relaxed);
     }
 
     /// Messages for the operator of the collector, since the last call.
     pub fn notices(&self) -> Vec<String> {
-        let mut inner = self.lock();
-        let mut all = std::mem::take(&mut inner.notices);
-        while let Some(notice) = inner.file.notice() {
-            all.push(notice);
+        let mut all = std::mem::take(&mut self.lock().notices);
+        // Where a disk hangs they come later.
+        if let Ok(mut output) = self.shared.output.try_lock() {
+            all.append(&mut output.take_notices());
         }
         all
     }
 
-    /// Makes all durable that was written. Blocks until the disk has it; what fails is a notice and a count.
+    /// Writes what has been taken, and makes all durable that was written. Blocks until the disk has it; what fails is a notice
+    /// and a count.
     pub fn close(&self) {
-        let mut inner = self.lock();
-        let log = inner.file.sync().map_err(|error| error.to_string());
-        let ledger = inner.ledger.sync().map_err(|error| error.to_string());
-        if let Err(error) = log.and(ledger) {
+        self.end_commits();
+        let synced = self.shared.output().sync();
+        if let Err(error) = synced {
+            let mut inner = self.lock();
             inner.counts.is_failing = true;
-            inner.notices.push(error);
+            inner.notices.push(error.to_string());
         }
+    }
+
+    fn end_commits(&self) {
+        self.shared.queue.end();
+        let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = commits.take() {
+            // One that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.end_commits();
+    }
+}
+
+/// Brings batches to the disk until the queue ends.
+fn run_commits(shared: &Shared) {
+    let mut group = BatchGroup::default();
+    while shared.queue.take(&mut group) {
+        let mut output = shared.output();
+        let written = shared.commit(&mut output, &group, &|| shared.lock().in_order());
+        drop(output);
+        shared.lock().committed(&group, written, shared);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // The thread that panicked has not acknowledged what it was about to write.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn output(&self) -> MutexGuard<'_, Output> {
+        // As above.
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn commit(
+        &self,
+        output: &mut Output,
+        group: &BatchGroup,
+        sessions: &dyn Fn() -> Vec<KnownSession>,
+    ) -> Result<(), CollectorError> {
+        if self.reopens.swap(false, Ordering::Relaxed) {
+            output.reopen();
+        }
+        output.commit(group, sessions)
     }
 }
 
@@ -227,10 +326,9 @@ fn by_session(sessions: Vec<KnownSession>) -> HashMap<u128, StoredSession> {
         (
             known.session,
             StoredSession {
-                cursor: known.cursor,
                 owner: known.owner,
                 last_active,
-                connections: 0,
+                ..StoredSession::at(known.cursor)
             },
         )
     };
@@ -244,7 +342,7 @@ impl Inner {
         all.sort_unstable_by_key(|(_, stored)| stored.last_active);
         let known = |(session, stored): (&u128, &StoredSession)| KnownSession {
             session: *session,
-            cursor: stored.cursor,
+            cursor: stored.progress.kept,
             owner: stored.owner,
         };
         all.into_iter().map(known).collect()
@@ -256,7 +354,7 @@ impl Inner {
         let mut silent: Vec<(u64, u128)> = self
             .sessions
             .iter()
-            .filter(|(_, stored)| stored.connections == 0)
+            .filter(|(_, stored)| stored.connections.is_empty())
             .map(|(session, stored)| (stored.last_active, *session))
             .collect();
         silent.sort_unstable();
@@ -273,21 +371,15 @@ impl Inner {
         }
     }
 
-    fn cursor_of(&self, session: u128) -> DedupCursor {
+    fn progress_of(&self, session: u128) -> Progress {
         let stored = self.sessions.get(&session);
-        stored.map(|stored| stored.cursor).unwrap_or_default()
+        stored.map(|stored| stored.progress).unwrap_or_default()
     }
 
-    fn note(&mut self, session: u128, cursor: DedupCursor) {
+    fn note(&mut self, session: u128, progress: Progress) {
         self.clock += 1;
-        let last_active = self.clock;
-        let stored = self.sessions.entry(session).or_insert(StoredSession {
-            cursor,
-            owner: 0,
-            last_active,
-            connections: 0,
-        });
-        (stored.cursor, stored.last_active) = (cursor, last_active);
+        let stored = self.sessions.entry(session).or_default();
+        (stored.progress, stored.last_active) = (progress, self.clock);
     }
 
     fn keep(
@@ -296,7 +388,7 @@ impl Inner {
         first: u64,
         count: u32,
         payload: &[u8],
-        syncs: bool,
+        shared: &Shared,
     ) -> Result<u64, Reason> {
         // A batch that came before may define what later ones name; one without records has nothing else.
         let payload = match self.typed(peer) && !payload.is_empty() {
@@ -305,7 +397,10 @@ impl Inner {
         };
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let epoch = peer.hello.as_ref().map_or(0, |hello| hello.epoch);
-        let cursor = self.cursor_of(session);
+        if self.senders.get(&peer.id).is_some_and(|sender| sender.is_failed) {
+            return Err(Reason::Unavailable);
+        }
+        let cursor = self.progress_of(session).taken;
         if cursor.epoch != epoch {
             return Err(Reason::Superseded);
         }
@@ -321,14 +416,10 @@ impl Inner {
             return Ok(cursor.next);
         }
         let after = match self.typed(peer) {
-            true => self.keep_records(peer, (cursor, skip), count, payload, syncs)?,
-            false => self.keep_lines(peer, (cursor, skip), count, payload, syncs)?,
+            true => self.keep_records(peer, (cursor, skip), count, payload, shared)?,
+            false => self.keep_lines(peer, (cursor, skip), count, payload, shared)?,
         };
         self.counts.duplicates += u64::from(skip);
-        if self.ledger.is_long() {
-            // The old one still holds; the next batch tries again.
-            let _ = self.ledger.renew(&self.in_order());
-        }
         Ok(after.next)
     }
 
@@ -339,7 +430,7 @@ impl Inner {
         (mut after, mut left_out): (DedupCursor, u32),
         count: u32,
         lines: &[u8],
-        syncs: bool,
+        shared: &Shared,
     ) -> Result<DedupCursor, Reason> {
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let Some(sender) = self.senders.get(&peer.id) else {
@@ -352,10 +443,10 @@ impl Inner {
         }
         // Long names make much of short lines: a piece at a time, each of them noted by itself.
         while !lines.is_empty() {
-            self.out.clear();
-            let done = lines.put(left_out, OUTPUT_BYTES_MAX, &mut self.out);
+            self.group.clear();
+            let done = lines.put(left_out, OUTPUT_BYTES_MAX, &mut self.group.bytes);
             self.make_block(peer)?;
-            self.keep_done(session, (&mut after, &mut left_out), done, syncs)?;
+            self.keep_done(session, (&mut after, &mut left_out), done, shared)?;
         }
         Ok(after)
     }
@@ -367,7 +458,7 @@ impl Inner {
         (mut after, mut left_out): (DedupCursor, u32),
         count: u32,
         block: &[u8],
-        syncs: bool,
+        shared: &Shared,
     ) -> Result<DedupCursor, Reason> {
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         let is_segment = self.blocks.is_some();
@@ -386,17 +477,17 @@ impl Inner {
                 return Ok(Err(Reason::Malformed));
             }
             while found.count() > 0 {
-                self.out.clear();
+                self.group.clear();
                 let done = match &mut self.blocks {
                     Some(blocks) => records.put_rows(&mut found, left_out, blocks.begin())?,
-                    None => records.put_lines(&mut found, left_out, &mut self.out)?,
+                    None => records.put_lines(&mut found, left_out, &mut self.group.bytes)?,
                 };
                 if let Some(blocks) = &mut self.blocks
-                    && blocks.finish(&mut self.out).is_err()
+                    && blocks.finish(&mut self.group.bytes).is_err()
                 {
                     return Ok(Err(Reason::Malformed));
                 }
-                if let Err(reason) = self.keep_done(session, (&mut after, &mut left_out), done, syncs) {
+                if let Err(reason) = self.keep_done(session, (&mut after, &mut left_out), done, shared) {
                     return Ok(Err(reason));
                 }
             }
@@ -421,14 +512,12 @@ impl Inner {
         session: u128,
         (after, left_out): (&mut DedupCursor, &mut u32),
         done: u32,
-        syncs: bool,
+        shared: &Shared,
     ) -> Result<(), Reason> {
         let (begin, fresh) = (after.next, done.saturating_sub(*left_out));
         *left_out = left_out.saturating_sub(done);
         after.advance(begin, fresh);
-        self.keep_piece(session, *after, syncs)?;
-        self.counts.records += u64::from(fresh);
-        Ok(())
+        self.keep_piece(session, *after, fresh, shared)
     }
 
     /// Whether a sender sends typed records.
@@ -466,7 +555,7 @@ impl Inner {
             return Ok(());
         };
         blocks
-            .replace(&mut self.out, &mut sender.heads, now_unix_ns())
+            .replace(&mut self.group.bytes, &mut sender.heads, now_unix_ns())
             .map_err(|cause| {
                 self.notices
                     .push(format!("a batch cannot become a block of a segment: {cause}"));
@@ -474,20 +563,101 @@ impl Inner {
             })
     }
 
-    /// Writes the lines that are laid out, and notes that the session has come so far.
-    fn keep_piece(&mut self, session: u128, after: DedupCursor, syncs: bool) -> Result<(), Reason> {
-        if let Err(error) = self.write(session, after, syncs) {
+    /// Writes the lines that are laid out, and notes that the session has come so far; or leaves that to the commit thread.
+    fn keep_piece(
+        &mut self,
+        session: u128,
+        after: DedupCursor,
+        records: u32,
+        shared: &Shared,
+    ) -> Result<(), Reason> {
+        if self.group.bytes.is_empty() {
+            return Ok(());
+        }
+        let part = Part {
+            session,
+            cursor: after,
+            owner: self.sessions.get(&session).map_or(0, |stored| stored.owner),
+            records,
+            end_bytes: 0,
+        };
+        if shared.syncs {
+            if !shared.queue.push(part, &self.group.bytes) {
+                return Err(Reason::Unavailable);
+            }
+            let kept = self.progress_of(session).kept;
+            self.note(session, Progress { taken: after, kept });
+            return Ok(());
+        }
+        self.group.end_part(part);
+        let group = std::mem::take(&mut self.group);
+        let written = shared.commit(&mut shared.output(), &group, &|| self.in_order());
+        let is_written = written.is_ok();
+        self.committed(&group, written, shared);
+        self.group = group;
+        is_written.then_some(()).ok_or(Reason::Unavailable)
+    }
+
+    /// Notes that a group is kept, and acknowledges it; or that it is not, so that its senders send it again.
+    fn committed(&mut self, group: &BatchGroup, written: Result<(), CollectorError>, shared: &Shared) {
+        if let Err(error) = written {
             if !std::mem::replace(&mut self.counts.is_failing, true) {
                 self.notices.push(format!(
                     "{error}; senders keep what is not written, and try again"
                 ));
             }
-            return Err(Reason::Unavailable);
+            return self.take_back(shared);
         }
         self.counts.is_failing = false;
-        self.note(session, after);
-        self.counts.bytes += self.out.len() as u64;
-        Ok(())
+        self.counts.bytes += group.bytes.len() as u64;
+        for part in &group.parts {
+            self.counts.records += u64::from(part.records);
+            self.clock += 1;
+            // One that was silent longest may have been forgotten meanwhile.
+            let stored = self
+                .sessions
+                .entry(part.session)
+                .or_insert_with(|| StoredSession::at(part.cursor));
+            stored.owner = part.owner;
+            stored.last_active = self.clock;
+            let progress = &mut stored.progress;
+            for cursor in [&mut progress.taken, &mut progress.kept] {
+                if cursor.epoch == part.cursor.epoch {
+                    cursor.advance(part.cursor.next, 0);
+                }
+            }
+        }
+        if shared.syncs {
+            for part in &group.parts {
+                let stored = self.sessions.get(&part.session);
+                for (acks, next) in stored.iter().flat_map(|stored| {
+                    let next = stored.progress.kept.next;
+                    stored.connections.iter().map(move |(_, acks)| (acks, next))
+                }) {
+                    acks.acknowledge(next);
+                }
+            }
+        }
+    }
+
+    /// Takes back all that was taken and is not kept.
+    fn take_back(&mut self, shared: &Shared) {
+        if !shared.syncs {
+            return;
+        }
+        shared.queue.clear();
+        for stored in self.sessions.values_mut() {
+            if stored.progress.taken == stored.progress.kept {
+                continue;
+            }
+            stored.progress.taken = stored.progress.kept;
+            for (id, acks) in &stored.connections {
+                if let Some(sender) = self.senders.get_mut(id) {
+                    sender.is_failed = true;
+                }
+                acks.fail(Reason::Unavailable);
+            }
+        }
     }
 
     /// Whether a peer may use a session, which belongs to the identity that used it first. The superuser may send what a
@@ -498,55 +668,6 @@ impl Inner {
             identity.key == owner || (identity.is_superuser() && Identity::is_user_key(owner))
         };
         owner == 0 || identity.is_some_and(is_own)
-    }
-
-    /// Writes a batch; again where the file was deleted under it.
-    fn write(&mut self, session: u128, cursor: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
-        let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
-        for _ in 0..DELETED_TRIES_MAX {
-            self.write_once(session, cursor, syncs)?;
-            if !self.file.was_deleted() {
-                if syncs {
-                    let synced = self.file.sync();
-                    synced.map_err(|failed| CollectorError::from(failed.cause))?;
-                }
-                return Ok(());
-            }
-            self.ledger.take_last_back().map_err(ledger_failed)?;
-        }
-        Err(FileError::Deleted {
-            path: self.file.path(),
-        }
-        .into())
-    }
-
-    /// First the ledger, then the log: `spec/frame.md` says why.
-    fn write_once(&mut self, session: u128, cursor: DedupCursor, syncs: bool) -> Result<(), CollectorError> {
-        let ledger_failed = |cause| CollectorError::write(Path::new("collected.ledger"), cause);
-        let length = self.out.len() as u64;
-        let place = self.file.place(length, now_unix_ns())?;
-        let entry = Entry {
-            session,
-            cursor,
-            place,
-            length,
-            owner: self.sessions.get(&session).map_or(0, |stored| stored.owner),
-            ..Entry::default()
-        };
-        if let Err(cause) = self.ledger.append(&entry) {
-            self.file.abandon(place, 0)?;
-            return Err(ledger_failed(cause));
-        }
-        if syncs {
-            self.ledger.sync().map_err(ledger_failed)?;
-        }
-        if let Err(failed) = self.file.write_at(place, 0, &self.out) {
-            // First the bytes, then the entry: the other way round a kill between would leave bytes that count twice.
-            self.file.abandon(place, 0)?;
-            self.ledger.take_last_back().map_err(ledger_failed)?;
-            return Err(failed.cause.into());
-        }
-        Ok(())
     }
 }
 
@@ -576,19 +697,20 @@ impl Service for Store {
             inner.notice(notice);
             return Err(Reason::Forbidden);
         }
-        let mut cursor = inner.cursor_of(hello.session);
-        let before = cursor;
-        if !cursor.resume(hello.epoch, hello.next) {
+        let mut progress = inner.progress_of(hello.session);
+        let before = progress.taken;
+        if !progress.taken.resume(hello.epoch, hello.next) || !progress.kept.resume(hello.epoch, hello.next) {
             return Err(Reason::Superseded);
         }
+        let cursor = progress.taken;
         let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
         if before.epoch == cursor.epoch && before.next != 0 && !is_elsewhere {
             // Records that it has given up, by its own count.
             inner.counts.lost += cursor.next - before.next;
         }
-        inner.note(hello.session, cursor);
+        inner.note(hello.session, progress);
         if let Some(stored) = inner.sessions.get_mut(&hello.session) {
-            stored.connections += 1;
+            stored.connections.push((peer.id, peer.acks.clone()));
             if stored.owner == 0 {
                 stored.owner = identity.map_or(0, |identity| identity.key);
             }
@@ -601,9 +723,10 @@ impl Service for Store {
             fields: Fields::of(hello, identity, is_json),
             heads: LineHeads::default(),
             records: None,
+            is_failed: false,
         };
         inner.senders.insert(peer.id, sender);
-        Ok(cursor.next)
+        Ok(progress.kept.next)
     }
 
     fn batch(&self, _: &Peer, _: u16, _: Messages<'_>) -> Result<(), FrameError> {
@@ -612,7 +735,19 @@ impl Service for Store {
     }
 
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
-        self.lock().keep(peer, first, count, lines, self.syncs)
+        self.lock().keep(peer, first, count, lines, &self.shared)
+    }
+
+    fn defers_acks(&self) -> bool {
+        self.shared.syncs
+    }
+
+    fn is_congested(&self, peer: &Peer) -> bool {
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        self.shared.queue.is_full() && {
+            let progress = self.lock().progress_of(session);
+            progress.taken != progress.kept
+        }
     }
 
     fn gap(&self, _: &Peer, lost: u64) {
@@ -628,7 +763,7 @@ impl Service for Store {
         inner.definition_bytes = inner.definition_bytes.saturating_sub(bytes);
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         if let Some(stored) = inner.sessions.get_mut(&session) {
-            stored.connections = stored.connections.saturating_sub(1);
+            stored.connections.retain(|(id, _)| *id != peer.id);
         }
     }
 }
@@ -637,6 +772,7 @@ impl Service for Store {
 mod tests {
     use super::*;
     use logdrive_ship::hello::Hello;
+    use std::path::Path;
 
     fn peer(id: u64, uid: Option<u32>, app: &str) -> Peer {
         let mut hello = Hello::new(Role::Shipper);
@@ -702,7 +838,7 @@ mod tests {
         let count = 60_000;
         let lines = b"\n".repeat(count);
         assert_eq!(store.records(&sender, 0, count as u32, &lines), Ok(count as u64));
-        assert!(store.lock().out.capacity() < 3 * OUTPUT_BYTES_MAX);
+        assert!(store.lock().group.bytes.capacity() < 3 * OUTPUT_BYTES_MAX);
         // What came again in part is left out.
         assert_eq!(
             store.records(&sender, 10, count as u32, &lines),

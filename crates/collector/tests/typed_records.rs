@@ -7,7 +7,7 @@ use logdrive_drain::layout::{
 };
 use logdrive_ship::Identity;
 use logdrive_ship::hello::{Format, Hello, Reason, Role};
-use logdrive_ship::session::{Peer, RecordPayload, Service};
+use logdrive_ship::session::{Acks, Outbox, Peer, RecordPayload, Service};
 use logdrive_store::{BatchEncoder, RowCallsite, RowProcess, RowThread, RowWriter, Rows, SegmentReader};
 use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
@@ -33,6 +33,8 @@ fn peer(app: &str) -> Peer {
         uid: Some(1000),
         identity: Some(Identity::of_user(1000)),
         hello: Some(hello),
+        outbox: Outbox::default(),
+        acks: Acks::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use logdrive_ship::frame::{FrameError, Header, Kind, Messages, next_frame};
 use logdrive_ship::hello::{Hello, Reason, Role, encode_goodbye};
 use logdrive_ship::limits::FRAME_BYTES_MAX;
 use logdrive_ship::session::{
-    Classification, DedupCursor, FeedResult, Outbox, Peer, ReplyBuffer, Server, Service, Shipper, compress,
+    Acks, Classification, DedupCursor, FeedResult, Outbox, Peer, ReplyBuffer, Server, Service, Shipper,
+    compress,
 };
 use logdrive_testkit::Random;
 use std::collections::BTreeMap;
@@ -429,6 +430,7 @@ fn peer() -> Peer {
         identity: None,
         hello: None,
         outbox: Outbox::default(),
+        acks: Acks::default(),
     }
 }
 

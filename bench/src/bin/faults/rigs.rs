@@ -209,6 +209,38 @@ pub(crate) fn collector(stage: &mut Stage) -> Result<(), Halt> {
     start_collector(stage)
 }
 
+/// Sends the records to a collector that syncs its log, on a disk that forgets what was not synced.
+pub(crate) fn syncing_collector(stage: &mut Stage) -> Result<(), Halt> {
+    faulty_disk(stage)?;
+    tell_disk(stage, "forget")?;
+    let socket = collector_socket(stage);
+    stage.plan(&format!("log= collector=unix://{}", socket.display()));
+    start_collector_with(stage, &["--sync"])
+}
+
+/// Lets syncs work again once the collector has told of one that failed.
+pub(crate) fn mend_syncs(stage: &mut Stage) -> Result<(), Halt> {
+    let deadline = Instant::now() + COLLECTOR_START;
+    loop {
+        let told = std::fs::read_to_string(stage.dir.join("collector"))?;
+        if told.contains("goes into a new log file and ledger") {
+            return tell_disk(stage, "forget");
+        }
+        if Instant::now() > deadline {
+            return Err(fail(format!(
+                "the collector tells of no sync that failed: {told}"
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Kills the collector, cuts the power, and reads what was durable.
+pub(crate) fn cut_collector(stage: &mut Stage) -> Result<(), Halt> {
+    end_collector(stage)?;
+    read_store(stage, true)
+}
+
 /// Kills the collector.
 pub(crate) fn end_collector(stage: &mut Stage) -> Result<(), Halt> {
     stage.beside.collector = None;
@@ -217,12 +249,17 @@ pub(crate) fn end_collector(stage: &mut Stage) -> Result<(), Halt> {
 
 /// Starts a collector where the last one was.
 pub(crate) fn start_collector(stage: &mut Stage) -> Result<(), Halt> {
+    start_collector_with(stage, &[])
+}
+
+fn start_collector_with(stage: &mut Stage, more: &[&str]) -> Result<(), Halt> {
     let socket = collector_socket(stage);
     let address = format!("unix://{}", socket.display());
     let mut command = stage.logdrive()?;
     command
         .args(["collect", "--listen", &address, "--out"])
-        .arg(&stage.logs);
+        .arg(&stage.logs)
+        .args(more);
     command.stderr(std::fs::File::create(stage.dir.join("collector"))?);
     let mut collector = Process::spawn(&mut command);
     let deadline = Instant::now() + COLLECTOR_START;

@@ -371,6 +371,15 @@ fn neighbours() -> Vec<Row> {
             .setup(rigs::collector)
             .half(rigs::end_collector)
             .dead(rigs::start_collector),
+        row(
+            "collector with --sync, syncs fail, then a power cut",
+            RUST,
+            End::Orderly,
+        )
+        .setup(rigs::syncing_collector)
+        .half(|stage| rigs::tell_disk(stage, "fail_syncs"))
+        .done(rigs::mend_syncs)
+        .dead(rigs::cut_collector),
         row("agent, SIGKILL", ALL, KILL).setup(rigs::agent),
         row("agent, the logger is stopped", ALL, End::Orderly).setup(rigs::agent),
         row("agent, setuid after the start", ALL, End::Orderly)

@@ -44,6 +44,8 @@ pub const SHORTEN: &str = "shorten";
 pub const SLOW: &str = "slow";
 /// Keeps a copy of each file as of its last sync from now on: what a power cut leaves.
 pub const FORGET: &str = "forget";
+/// The same, and syncs fail with EIO, of which nothing is kept.
+pub const FAIL_SYNCS: &str = "fail_syncs";
 /// Answer to a command that has taken effect.
 pub const TOLD: &str = "told";
 
@@ -77,6 +79,7 @@ pub fn serve(words: &[String]) -> Result<()> {
             SHORTEN => Fault::Shorten,
             SLOW => Fault::Slow,
             FORGET => Fault::Forget,
+            FAIL_SYNCS => Fault::FailSyncs,
             other => {
                 return Err(BenchError::new(format!(
                     "{other} is no command of this file system"
@@ -108,6 +111,7 @@ enum Fault {
     Shorten,
     Slow,
     Forget,
+    FailSyncs,
 }
 
 /// Gate that a write has to pass.
@@ -241,7 +245,7 @@ impl SlowFs {
         let taken = match fault {
             Fault::Error(number) => return Err(Errno::from_i32(number)),
             Fault::Shorten | Fault::Slow => &bytes[..bytes.len().div_ceil(2)],
-            Fault::None | Fault::Hang | Fault::Forget => bytes,
+            Fault::None | Fault::Hang | Fault::Forget | Fault::FailSyncs => bytes,
         };
         if fault == Fault::Slow {
             std::thread::sleep(SLOW_WRITE);
@@ -252,8 +256,10 @@ impl SlowFs {
 
     /// Keeps what the file has now, where power cuts are to be survived.
     fn sync_file(&self, ino: INodeNo) -> Answer<()> {
-        if let Fault::Error(number) = *self.gate.fault() {
-            return Err(Errno::from_i32(number));
+        match *self.gate.fault() {
+            Fault::Error(number) => return Err(Errno::from_i32(number)),
+            Fault::FailSyncs => return Err(Errno::EIO),
+            _ => {}
         }
         let path = self.path(ino)?;
         if *self.gate.fault() == Fault::Forget && path.is_file() {

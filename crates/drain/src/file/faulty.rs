@@ -39,6 +39,8 @@ pub enum Fault {
     Error(i32),
     /// A read or write does at most so many bytes.
     Short(usize),
+    /// It takes so many milliseconds longer.
+    Slow(u64),
     /// It waits until the faults are cleared, then goes on as if nothing had been.
     Hang,
     /// The process is killed before anything is done, as by SIGKILL from outside.
@@ -151,6 +153,11 @@ impl Faulty {
         match hit {
             None => Ok(usize::MAX),
             Some(Fault::Short(bytes)) => Ok(bytes),
+            Some(Fault::Slow(ms)) => {
+                drop(state);
+                std::thread::sleep(std::time::Duration::from_millis(ms));
+                Ok(usize::MAX)
+            }
             Some(Fault::Error(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(Fault::Kill) => {
                 let own = rustix::process::getpid();

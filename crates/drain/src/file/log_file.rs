@@ -226,7 +226,7 @@ impl LogFile {
         // A stream cannot be written again: there `skip` is what was taken so far.
         if self.active.regular {
             chunk.written_bytes = skip_bytes;
-            self.follow_truncation(chunk, bytes);
+            follow_truncation(self, chunk, bytes);
         }
         let mut interrupted = 0;
         loop {
@@ -240,7 +240,7 @@ impl LogFile {
                     chunk.written_bytes += written as u64;
                     interrupted = 0;
                     if self.active.regular && written < rest.len() {
-                        self.follow_truncation(chunk, bytes);
+                        follow_truncation(self, chunk, bytes);
                     }
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {
@@ -252,28 +252,6 @@ impl LogFile {
                 Err(cause) => return Err(cause),
             }
         }
-    }
-
-    /// If another program has truncated the file since a part of the chunk was written (as `copytruncate` does), goes
-    /// on at the end, with the line that was cut: at the old offset there would be zeros before it.
-    fn follow_truncation(&self, chunk: &mut Chunk, bytes: &[u8]) {
-        if chunk.written_bytes == 0 {
-            return;
-        }
-        let Ok(stat) = self.directory.storage.stat_file(&self.active.file) else {
-            return;
-        };
-        if stat.bytes >= chunk.offset_of(chunk.written_bytes) {
-            return;
-        }
-        let written = usize::try_from(chunk.written_bytes).unwrap_or(usize::MAX);
-        let written = bytes.get(..written).unwrap_or(bytes);
-        let line_start = written
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |end| end + 1);
-        chunk.written_bytes = line_start as u64;
-        chunk.moved = Some((chunk.written_bytes, stat.bytes));
     }
 
     /// Returns true if the file was deleted or replaced under the last chunk, which is lost with it: it is to be placed
@@ -313,6 +291,22 @@ impl LogFile {
         // What a pipe has taken cannot be taken back; the next chunk begins on a line of its own.
         self.active.torn = keep_bytes < chunk.written_bytes;
         Ok(())
+    }
+
+    /// Takes a chunk back, and all behind it, after a sync that failed: they are cut off, now or before the next chunk is
+    /// placed. Returns true if that is in a new file; where nothing else was in this one it is written on, because what was
+    /// in doubt is gone.
+    pub fn seal(&mut self, placement: Placement) -> bool {
+        let active = &mut self.active;
+        if !active.regular || (placement.dev, placement.ino) != (active.dev, active.ino) {
+            return false;
+        }
+        active.sealed = placement.offset > active.start_offset;
+        let end_offset = placement.offset.min(active.end_offset);
+        if let Err(error) = active.truncate(&self.directory, end_offset) {
+            self.directory.notices.push(error);
+        }
+        active.sealed
     }
 
     /// Brings all that is written to the disk: the files that were rotated since the last sync, the file that is
@@ -389,6 +383,28 @@ impl LogFile {
             self.directory.notices.push(error);
         }
     }
+}
+
+/// If another program has truncated the file since a part of the chunk was written (as `copytruncate` does), goes
+/// on at the end, with the line that was cut: at the old offset there would be zeros before it.
+fn follow_truncation(log: &LogFile, chunk: &mut Chunk, bytes: &[u8]) {
+    if chunk.written_bytes == 0 {
+        return;
+    }
+    let Ok(stat) = log.directory.storage.stat_file(&log.active.file) else {
+        return;
+    };
+    if stat.bytes >= chunk.offset_of(chunk.written_bytes) {
+        return;
+    }
+    let written = usize::try_from(chunk.written_bytes).unwrap_or(usize::MAX);
+    let written = bytes.get(..written).unwrap_or(bytes);
+    let line_start = written
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    chunk.written_bytes = line_start as u64;
+    chunk.moved = Some((chunk.written_bytes, stat.bytes));
 }
 
 /// Tidies behind a rotation or at open: here, or on a thread where compression, compaction or a move takes time.

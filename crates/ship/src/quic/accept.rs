@@ -9,7 +9,7 @@ use crate::limits::PIECE_BYTES;
 use crate::link::tls;
 use crate::options::Options;
 use crate::serve::{RequestQueue, ServedSession, ServerState, TOO_MANY, hand_over};
-use crate::session::FeedResult;
+use crate::session::{FeedResult, awaited_ack, put_deferred_ack};
 use bytes::Bytes;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{RecvStream, SendStream, VarInt};
@@ -199,12 +199,22 @@ async fn exchange(
     let notify = Arc::new(Notify::new());
     let bell = Arc::clone(&notify);
     session.outbox().set_waker(Box::new(move || bell.notify_one()));
+    if shared.service.defers_acks() {
+        let bell = Arc::clone(&notify);
+        session.server.peer.acks.set_waker(move || bell.notify_one());
+    }
     loop {
         if shared.stops() {
             return answer_late((send, recv), session, serving, &notify).await;
         }
+        let refused = put_deferred_ack(&mut session.server, &mut out);
+        let sent = send_all(send, &mut out, shared).await;
+        if let Some(reason) = refused.or(sent.err()) {
+            return Ok(reason);
+        }
         if !session.has_memory(shared, MOVED_BYTES_MAX) {
-            tokio::time::sleep(STOP_CHECK_INTERVAL).await;
+            // Where there is memory the service may have room.
+            let _ = timeout(STOP_CHECK_INTERVAL, notify.notified()).await;
             let overdue = session.overdue(!session.input.is_empty(), shared, Instant::now());
             overdue.map_or(Ok(()), Err)?;
             continue;
@@ -229,10 +239,8 @@ async fn exchange(
             has_full_window = true;
             connection.set_receive_window(WINDOW_BYTES);
         }
-        if let Err(reason) = send_all(send, &mut out, shared).await {
-            return Ok(fed.close_reason.unwrap_or(reason));
-        }
-        if let Some(reason) = fed.close_reason {
+        let sent = send_all(send, &mut out, shared).await;
+        if let Some(reason) = fed.close_reason.or(sent.err()) {
             // Its goodbye has been sent.
             return Ok(reason);
         }
@@ -315,7 +323,11 @@ async fn answer_late(
     }
     loop {
         send_outbox(send, session, &mut out, shared).await?;
-        if session.outbox().awaited() == 0 || shared.has_stopped() {
+        let refused = put_deferred_ack(&mut session.server, &mut out);
+        send_all(send, &mut out, shared).await?;
+        refused.map_or(Ok(()), Err)?;
+        let is_owed = session.outbox().awaited() > 0 || awaited_ack(&session.server).is_some();
+        if !is_owed || shared.has_stopped() {
             return Err(Reason::Ending);
         }
         // Its time limit only makes us look.

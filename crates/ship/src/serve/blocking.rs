@@ -5,7 +5,7 @@ use crate::hello::Reason;
 use crate::limits::{PIECE_BYTES, SHM_RELEASE_BYTES};
 use crate::link::{Link, ShmLink};
 use crate::receive_buffer::ReceiveBuffer;
-use crate::session::{FeedResult, InPlace, Peer, Server};
+use crate::session::{FeedResult, InPlace, Peer, Server, awaited_ack, put_deferred_ack};
 use logdrive_ring::channel::Channel;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two looks at whether the peer is still owed something when the server stops.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time between two checks for acknowledgements of a service that gives them later.
+const ACK_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Serves a connection whose rings come over this channel, in a thread of its own.
 pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
@@ -60,8 +62,22 @@ fn exchange(link: &mut ShmLink, session: &mut ServedSession, shared: &ServerStat
         if shared.stops() && (link.pending_bytes().unwrap_or(0) == 0 || shared.has_stopped()) {
             return answer_late(link, session, shared);
         }
+        if let Some(reason) = put_deferred_ack(&mut session.server, &mut out) {
+            // Its goodbye is sent here, as far as that goes.
+            let _ = send_all(link, &mut out, shared);
+            return Ok(reason);
+        }
+        if let Err(reason) = send_all(link, &mut out, shared) {
+            return Ok(reason);
+        }
         let is_front = input.is_empty();
         let server = &mut session.server;
+        if let Some(next) = awaited_ack(server)
+            && shared.service.is_congested(&server.peer)
+        {
+            server.peer.acks.wait(next, STOP_CHECK_INTERVAL);
+            continue;
+        }
         let fed = match in_place {
             true => take_in_place(link, server, shared, &mut input, &mut out),
             false => take(link, usize::MAX, server, shared, &mut input, &mut out),
@@ -116,7 +132,20 @@ fn send_outbox(
 }
 
 /// Waits for responses that are due from other threads when the server stops, as long as there is time for them.
-fn answer_late(link: &mut ShmLink, session: &ServedSession, shared: &ServerState) -> Result<Reason, Reason> {
+fn answer_late(
+    link: &mut ShmLink,
+    session: &mut ServedSession,
+    shared: &ServerState,
+) -> Result<Reason, Reason> {
+    while let Some(next) = awaited_ack(&session.server)
+        && !shared.has_stopped()
+    {
+        session.server.peer.acks.wait(next, STOP_POLL_INTERVAL);
+        let mut out = Vec::new();
+        let refused = put_deferred_ack(&mut session.server, &mut out);
+        send_all(link, &mut out, shared)?;
+        refused.map_or(Ok(()), Err)?;
+    }
     while session.outbox().awaited() > 0 && !shared.has_stopped() {
         send_outbox(link, session, &mut Vec::new(), shared)?;
         if session.outbox().awaited() > 0 {
@@ -125,6 +154,13 @@ fn answer_late(link: &mut ShmLink, session: &ServedSession, shared: &ServerState
     }
     send_outbox(link, session, &mut Vec::new(), shared)?;
     Err(Reason::Ending)
+}
+
+fn receive_timeout(server: &Server) -> Duration {
+    match awaited_ack(server) {
+        Some(_) => ACK_CHECK_INTERVAL,
+        None => STOP_CHECK_INTERVAL,
+    }
 }
 
 /// Waits for bytes, copies them out, and feeds them. `None`: the other end has closed.
@@ -139,7 +175,7 @@ fn take(
     let space = input.space();
     let space_bytes = space.len().min(bytes_max);
     let space = space.get_mut(..space_bytes).unwrap_or(&mut []);
-    let length = link.receive(space, STOP_CHECK_INTERVAL)?;
+    let length = link.receive(space, receive_timeout(server))?;
     if length == 0 {
         return Ok(None);
     }
@@ -166,7 +202,7 @@ fn take_in_place(
             .saturating_sub(unread.len());
         return take(link, left_bytes.max(8), server, shared, input, out);
     }
-    if !link.wait(false, STOP_CHECK_INTERVAL)? {
+    if !link.wait(false, receive_timeout(server))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let Some((back, there)) = link.rings() else {

@@ -4,7 +4,7 @@ use super::{ServedSession, ServerState};
 use crate::hello::Reason;
 use crate::limits::{BUSY_SPIN_US, LONG_BYTES, PIECE_BYTES, READ_BYTES, WAITING_BYTES_MAX};
 use crate::link::Link;
-use crate::session::Job;
+use crate::session::{Job, awaited_ack, defers_acks, put_deferred_ack};
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -121,6 +121,8 @@ impl ServerConnection {
             && !self.has_output()
             // Other threads do not wake one that waits in a receive.
             && !self.session.outbox().is_used()
+            // Its poller is woken for acknowledgements.
+            && !defers_acks(&self.session.server)
             && self.link.blocks_in_receive()
     }
 
@@ -306,6 +308,13 @@ impl ServerConnection {
         session.update_memory(self.out.capacity(), shared)
     }
 
+    /// Lays out acknowledgements that the service has given meanwhile.
+    pub(crate) fn put_deferred_ack(&mut self) {
+        if self.closing.is_none() {
+            self.closing = put_deferred_ack(&mut self.session.server, &mut self.out);
+        }
+    }
+
     /// Refuses a request.
     pub(crate) fn refuse(&mut self, request: &Job, words: &str) {
         let (stream, sequence) = (request.stream, request.sequence);
@@ -315,12 +324,13 @@ impl ServerConnection {
     }
 
     /// Returns whether the peer is owed something that it can still get: answers of other threads, and bytes that it has
-    /// begun to take less than `patience` ago.
+    /// begun to take less than `patience` ago; acknowledgements count as answers.
     pub(crate) fn is_owed(&self, patience: Duration) -> bool {
         let is_stuck = self
             .send_blocked_since
             .is_some_and(|since| since.elapsed() >= patience);
-        !is_stuck && (self.session.outbox().awaited() > 0 || self.has_output())
+        let awaits_ack = awaited_ack(&self.session.server).is_some();
+        !is_stuck && (self.session.outbox().awaited() > 0 || awaits_ack || self.has_output())
     }
 
     /// Sends what can be sent, of other threads, too. `Ok(true)`: all of it.

@@ -29,6 +29,8 @@ pub(crate) enum InboxItem {
     Connection(Box<ServerConnection>),
     /// The outbox of the connection with this token has something.
     Outbox(Token),
+    /// The service has acknowledged records of the connection with this token, or cannot keep them.
+    Acks(Token),
 }
 
 impl Inbox {

@@ -228,6 +228,16 @@ impl Poller {
                         self.process(index, false, now);
                     }
                 }
+                InboxItem::Acks(token) => {
+                    let Some(index) = self.connections.index_of(token) else {
+                        continue;
+                    };
+                    let waits = self.connections.connection(index).is_some_and(|connection| {
+                        connection.put_deferred_ack();
+                        connection.waits_for_memory
+                    });
+                    self.process(index, waits, now);
+                }
             }
         }
     }
@@ -306,11 +316,27 @@ impl Poller {
                     // A poller that has ended has closed its connections.
                     outbox.set_waker(Box::new(move || drop(inbox.send(InboxItem::Outbox(token)))));
                 }
+                self.set_ack_waker(index);
                 if has_output {
                     self.process(index, false, now);
                 }
             }
             Err(mut connection) => connection.session.closed(Reason::System, &self.shared),
+        }
+    }
+
+    /// Lets acknowledgements of the service wake this poller.
+    fn set_ack_waker(&mut self, index: usize) {
+        if !self.shared.service.defers_acks() {
+            return;
+        }
+        let token = self.connections.token_of(index);
+        let inbox = self.inbox.clone();
+        if let Some(connection) = self.connections.connection(index) {
+            connection.session.server.peer.acks.set_waker(move || {
+                // A poller that has ended has closed the connection.
+                let _ = inbox.send(InboxItem::Acks(token));
+            });
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{QuotaShare, ServerState};
 use crate::hello::Reason;
-use crate::session::{FeedResult, Job, Outbox, Peer, Server, panics};
+use crate::session::{FeedResult, Job, Outbox, Peer, Server, defers_acks, panics};
 use std::time::Instant;
 
 /// State of a peer that is served.
@@ -66,7 +66,11 @@ impl ServedSession {
 
     /// Returns whether what comes next may be read: the rest of a frame longer than `moved_bytes_max` waits until there is
     /// memory for all of it, and then has its place.
+    /// Nothing may while the service has to bring what it took to a disk.
     pub(crate) fn has_memory(&mut self, shared: &ServerState, moved_bytes_max: usize) -> bool {
+        if defers_acks(&self.server) && shared.service.is_congested(&self.server.peer) {
+            return false;
+        }
         let whole = match self.input.is_empty() {
             true => 0,
             false => self.server.needed_bytes(&self.input),

@@ -5,7 +5,7 @@ use super::threads::ThreadGroup;
 use crate::hello::{Reason, Role};
 use crate::identity::Identity;
 use crate::options::{Checksum, Options};
-use crate::session::{Outbox, Peer, Server, Service};
+use crate::session::{Acks, Outbox, Peer, Server, Service};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -130,6 +130,7 @@ impl ServerState {
             identity: uid.map(Identity::of_user),
             hello: None,
             outbox: Outbox::open(),
+            acks: Acks::default(),
         })
     }
 

@@ -3,6 +3,8 @@
 //! [`Shipper`] sends records until they are acknowledged, [`DedupCursor`] says which records of a session are new, and
 //! [`Server`] is the accepting end of a connection, whatever carries its bytes.
 
+mod acknowledge;
+mod acks;
 mod compression;
 mod dedup;
 mod definitions;
@@ -15,6 +17,8 @@ mod server_outbox;
 mod service;
 mod shipper;
 
+pub(crate) use acknowledge::{awaited_ack, defers_acks, put_deferred_ack};
+pub use acks::Acks;
 pub use compression::compress;
 pub(crate) use compression::decompress;
 pub use dedup::{Classification, DedupCursor};

@@ -52,8 +52,10 @@ pub struct Server {
     lossy: bool,
     /// The peer wants acks of messages.
     pub(super) sends_acks: bool,
-    /// Number of the record that is wanted next: all before it are acknowledged.
-    next_record: u64,
+    /// Number of the record that is wanted next: all before it are acknowledged, or taken.
+    pub(super) next_record: u64,
+    /// The service acknowledges later; all before this number it has.
+    pub(super) deferred: Option<u64>,
     /// A batch of messages that has come in part.
     partial: Option<PartialBatch>,
     /// A request or a batch has come whole.
@@ -77,6 +79,7 @@ impl Server {
             lossy: false,
             sends_acks: false,
             next_record: 0,
+            deferred: None,
             partial: None,
             has_delivered: false,
             next_message: 0,
@@ -274,7 +277,7 @@ impl Server {
     /// Acknowledges what came since the last time; over datagrams the caller says when.
     pub fn put_ack(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.ack_due) {
-            let next = self.next_record.max(self.next_message);
+            let next = self.deferred.unwrap_or(self.next_record.max(self.next_message));
             self.put(Header::new(Kind::Ack, next), &[], out);
         }
     }
@@ -382,6 +385,7 @@ impl Server {
         let answer = panics::call(|| service.hello(&self.peer));
         let answer = answer.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words)));
         self.next_record = answer.inspect_err(|_| self.peer.hello = None)?;
+        self.deferred = service.defers_acks().then_some(self.next_record);
         self.frame_bytes_max = (self.hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
         self.send_hello(out);
         Ok(())
@@ -493,7 +497,8 @@ impl Server {
         }
         self.next_record = next;
         self.has_delivered = true;
-        self.ack_due = true;
+        // One without records asks for an answer.
+        self.ack_due = self.deferred.is_none() || header.count == 0;
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The handler of all that comes to a server, and what it is given: peers, requests, and a buffer for replies.
 
+use super::acks::Acks;
 use super::outbox::{Deferral, DeferredReply, Outbox};
 use super::reserved::Reserved;
 use crate::frame::{FrameError, Messages};
@@ -22,6 +23,8 @@ pub struct Peer {
     pub hello: Option<Hello>,
     /// Way to the peer from any thread.
     pub outbox: Outbox,
+    /// Acknowledgements of its records, where the service defers them.
+    pub acks: Acks,
 }
 
 /// Handler of all that comes to a server. Called on a poller's thread, or, for requests, on a pool's where the server is
@@ -115,6 +118,19 @@ pub trait Service: Send + Sync {
     fn records(&self, peer: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
         let _ = (peer, first, count, lines);
         Err(Reason::Unexpected)
+    }
+
+    /// Returns whether [`Service::records`] only takes records, and [`Peer::acks`] acknowledges them later, from any thread.
+    /// The number that the hello got counts as acknowledged. Default: no.
+    fn defers_acks(&self) -> bool {
+        false
+    }
+
+    /// Returns whether nothing more of this peer is to be read now, because too much that was taken waits for a disk. Asked
+    /// again within 250 ms, and with each acknowledgement. Default: no.
+    fn is_congested(&self, peer: &Peer) -> bool {
+        let _ = peer;
+        false
     }
 
     /// The sender has lost so many records or messages, and says so.
