@@ -785,6 +785,7 @@ mod tests {
             identity: uid.map(Identity::of_user),
             hello: Some(hello),
             outbox: logdrive_ship::session::Outbox::default(),
+            acks: Acks::default(),
         }
     }
 

@@ -105,6 +105,11 @@ impl Client {
         })
     }
 
+    /// Lets the next responses take so long.
+    pub(crate) fn set_response_timeout(&mut self, timeout: Duration) {
+        self.response_timeout = timeout;
+    }
+
     /// Makes sure of the connection before something is sent; connects again until `end`, by default for as long as a
     /// response may take.
     fn ensure_connected(&mut self, end: Option<Instant>) -> Result<(), TransportError> {

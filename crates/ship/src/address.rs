@@ -1,10 +1,13 @@
 //! Addresses: one form for all transports, `SCHEME://WHERE`.
 
 use crate::TransportError;
+use crate::limits::CONNECT_MS;
+use crate::resolve::resolve;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 /// Address of a listener.
 ///
@@ -41,12 +44,17 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// All addresses of the host. May ask the network and block as long as the system's resolver does.
+    /// All addresses of the host. May ask the network, and block for five seconds.
     ///
     /// # Errors
-    /// Fails when the name is not known.
+    /// Fails when the name is not known, or the system's resolver does not answer.
     pub fn resolve(&self) -> std::io::Result<Vec<SocketAddr>> {
-        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+        self.resolve_until(Instant::now() + Duration::from_millis(CONNECT_MS))
+    }
+
+    /// As [`HostPort::resolve`], with another end.
+    pub(crate) fn resolve_until(&self, end: Instant) -> std::io::Result<Vec<SocketAddr>> {
+        resolve(&self.host, self.port, end)
     }
 
     /// Returns whether every address of the host is this machine's own loopback.

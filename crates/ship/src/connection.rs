@@ -78,19 +78,17 @@ impl std::fmt::Debug for Connection {
 
 /// Connects as [`Connection::open`] does, in a program that may close descriptors that are not its own: each use of a socket
 /// checks that the program has not closed it, and has no file of its own under the same number.
-pub(crate) fn open_guarded(address: &Address, options: &Options) -> Result<Connection, TransportError> {
-    let mut link = open_link(address, options)?;
+pub(crate) fn open_guarded(
+    address: &Address,
+    options: &Options,
+    end: Instant,
+) -> Result<Connection, TransportError> {
+    let mut link = open_link(address, options, end)?;
     link.guard();
     Ok(Connection::on(link, address.to_string(), options))
 }
 
 impl Connection {
-    /// Connects, without a word.
-    pub(crate) fn open(address: &Address, options: &Options) -> Result<Self, TransportError> {
-        let link = open_link(address, options)?;
-        Ok(Self::on(link, address.to_string(), options))
-    }
-
     fn on(link: Box<dyn Link>, address: String, options: &Options) -> Self {
         Self {
             checked: options.checksum == Checksum::Always || !link.is_integrity_protected(),
@@ -108,12 +106,15 @@ impl Connection {
         }
     }
 
-    /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). Blocks at most for the options' timeouts.
+    /// Connects and exchanges hellos, of which ours has these flags (`HELLO_...`). All of it together blocks at most for
+    /// `timeouts.connect`.
     ///
     /// # Errors
     /// Fails when no server answers there, or it refuses the client.
     pub fn connect(address: &Address, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
-        Self::open(address, options)?.handshake(options, flags)
+        let end = Instant::now() + options.timeouts.connect;
+        let link = open_link(address, options, end)?;
+        Self::on(link, address.to_string(), options).handshake(options, flags, end)
     }
 
     /// Address of the other end, for people.
@@ -148,22 +149,40 @@ impl Connection {
 
     /// Another stream of the same connection, on a link that has streams of its own.
     pub fn open_stream(&mut self) -> Result<Self, TransportError> {
+        let end = Instant::now() + self.options.timeouts.connect;
         let link = self
             .link
             .open_stream()
             .map_err(TransportError::lost(&self.address))?;
         let options = Options::clone(&self.options);
         let stream = Self::on(link, self.address.clone(), &options);
-        Ok(stream.handshake(&options, 0)?.0)
+        Ok(stream.handshake(&options, 0, end)?.0)
     }
 
-    fn handshake(self, options: &Options, flags: u8) -> Result<(Self, Hello), TransportError> {
+    fn handshake(self, options: &Options, flags: u8, end: Instant) -> Result<(Self, Hello), TransportError> {
         let mut connection = self;
+        let answer = connection.exchange_hellos(options, flags, end);
+        let answer = answer.inspect_err(|_| connection.link.abandon())?;
+        // Both have to leave the payloads out.
+        connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
+        Ok((connection, answer))
+    }
+
+    fn exchange_hellos(
+        &mut self,
+        options: &Options,
+        flags: u8,
+        end: Instant,
+    ) -> Result<Hello, TransportError> {
+        let connection = self;
+        let left = || end.saturating_duration_since(Instant::now());
         let mut hello = options.hello(Role::Client, connection.checked);
         hello.flags |= flags;
+        let send_timeout = std::mem::replace(&mut connection.send_timeout, left());
         connection.send(Header::new(Kind::Hello, 0), &hello.encode())?;
+        connection.send_timeout = send_timeout;
         let spin = std::mem::take(&mut connection.spin.always);
-        let frame = connection.next(options.timeouts.handshake)?;
+        let frame = connection.next(left())?;
         let answer = match frame {
             Some(frame) if frame.header.kind == Kind::Hello => Hello::decode(frame.payload),
             Some(frame) => Err(crate::frame::FrameError::Unknown {
@@ -171,15 +190,13 @@ impl Connection {
                 found: frame.header.kind as u64,
             }),
             None => {
-                let (address, limit) = (&connection.address, options.timeouts.handshake);
+                let (address, limit) = (&connection.address, options.timeouts.connect);
                 return Err(TransportError::timeout(address, "say hello", limit));
             }
         };
         let answer = answer.map_err(TransportError::malformed(&connection.address))?;
         connection.spin.always = spin;
-        // Both have to leave the payloads out.
-        connection.checked |= answer.flags & HELLO_UNCHECKED == 0;
-        Ok((connection, answer))
+        Ok(answer)
     }
 
     /// Sends one frame. Waits for room, and takes what comes meanwhile.

@@ -57,6 +57,7 @@ mod options;
 #[cfg(feature = "quic")]
 mod quic;
 mod receive_buffer;
+mod resolve;
 mod serve;
 pub mod session;
 pub mod upstream;

@@ -10,6 +10,9 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 8 << 20;
 /// Records of a batch: a sender's have 256 KiB of lines, and each line has a byte at least.
 pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
 
+/// Lookups of names that may be under way in one process: the system's resolver cannot be told to give up.
+pub(crate) const LOOKUPS_MAX: usize = 8;
+
 /// Bytes of a frame before the peer has said hello: nothing longer is needed.
 pub const HELLO_BYTES_MAX: usize = 1024;
 

@@ -5,13 +5,17 @@ use crate::address::Address;
 use crate::link::{Link, ShmLink, SocketLink};
 use crate::options::Options;
 use std::io;
+use std::time::Instant;
 
-/// Connects the link that an address asks for.
+/// Connects the link that an address asks for, until `end` at most.
 ///
 /// # Errors
-/// Fails when no server answers there within the options' time, or the options do not allow the link.
-pub(crate) fn open_link(address: &Address, options: &Options) -> Result<Box<dyn Link>, TransportError> {
-    address.check(options.insecure)?;
+/// Fails when no server answers there in time, or the options do not allow the link.
+pub(crate) fn open_link(
+    address: &Address,
+    options: &Options,
+    end: Instant,
+) -> Result<Box<dyn Link>, TransportError> {
     options.check()?;
     let failed = |cause: io::Error| match cause.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
@@ -20,13 +24,22 @@ pub(crate) fn open_link(address: &Address, options: &Options) -> Result<Box<dyn 
         _ => TransportError::connect(address)(cause),
     };
     Ok(match address {
-        Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options).map_err(failed)?),
-        Address::Tcp(host_port) => Box::new(SocketLink::connect_tcp(host_port, options).map_err(failed)?),
-        Address::Shm(path) => Box::new(ShmLink::connect(path, options).map_err(failed)?),
+        Address::Unix(path) => Box::new(SocketLink::connect_unix(path, options, end).map_err(failed)?),
+        Address::Tcp(host_port) => {
+            let peers = host_port.resolve_until(end).map_err(failed)?;
+            // Those that are connected to, not those of another lookup.
+            if !options.insecure && !peers.iter().all(|peer| peer.ip().is_loopback()) {
+                return Err(TransportError::Insecure {
+                    address: address.to_string(),
+                });
+            }
+            Box::new(SocketLink::connect_tcp(&peers, options, end).map_err(failed)?)
+        }
+        Address::Shm(path) => Box::new(ShmLink::connect(path, options, end).map_err(failed)?),
         #[cfg(feature = "tls")]
-        Address::Tls(host_port) => Box::new(crate::link::tls::connect(address, host_port, options)?),
+        Address::Tls(host_port) => Box::new(crate::link::tls::connect(address, host_port, options, end)?),
         #[cfg(feature = "quic")]
-        Address::Quic(host_port) => Box::new(crate::quic::connect(address, host_port, options)?),
+        Address::Quic(host_port) => Box::new(crate::quic::connect(address, host_port, options, end)?),
         Address::Udp(_) => {
             return Err(TransportError::OneWay {
                 address: address.to_string(),

@@ -34,14 +34,14 @@ pub struct TlsFiles {
 /// Time limits of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For making a connection. Default: 5 s.
+    /// For making a connection, from the lookup of the name to the hello of the other end. Default: 5 s.
     pub connect: Duration,
     /// For a response, and for the other end to take what is sent. Default: 10 s.
     pub response: Duration,
     /// Time that a peer may be silent, and a frame may take to come whole, before a server ends the connection.
     /// Default: 30 s.
     pub idle: Duration,
-    /// For a peer's hello. Default: 5 s.
+    /// For the hello of a peer that has connected to a server. Default: 5 s.
     pub handshake: Duration,
     /// Time that a server which stops gives what is in flight: requests that have come are answered. Default: 5 s.
     pub stop: Duration,

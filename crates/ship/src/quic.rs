@@ -34,7 +34,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use window::InFlightWindow;
 
 /// Time between two checks for the end of the server.
@@ -249,14 +249,20 @@ pub(crate) fn connect(
     address: &Address,
     host_port: &HostPort,
     options: &Options,
+    end: Instant,
 ) -> Result<QuicLink, TransportError> {
-    let failed = TransportError::connect(address);
+    let failed = |cause: io::Error| match cause.kind() {
+        io::ErrorKind::TimedOut => {
+            TransportError::timeout(address, "finish the QUIC handshake", options.timeouts.connect)
+        }
+        _ => TransportError::connect(address)(cause),
+    };
     let tls = tls::client_config(&options.tls)?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| failed(io::Error::other(error)))?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = transport(options);
     transport.keep_alive_interval(Some(options.timeouts.idle / 3));
-    let peer = host_port.resolve().map_err(&failed)?.first().copied();
+    let peer = host_port.resolve_until(end).map_err(&failed)?.first().copied();
     let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
     config.transport_config(Arc::new(transport));
     let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
@@ -274,7 +280,7 @@ pub(crate) fn connect(
             }
             let opening = open(config, peer, &name, &theirs);
             match runtime() {
-                Ok(runtime) => runtime.block_on(run_connection(opening, &theirs, &report, ended)),
+                Ok(runtime) => runtime.block_on(run_connection(opening, end, &report, ended)),
                 // The caller waits for the report.
                 Err(error) => drop(report.send(Err(error))),
             }
@@ -297,7 +303,7 @@ pub(crate) fn connect(
         done: Some(done),
         thread: Some(thread),
     };
-    QuicLink::open(&Arc::new(connection_handle)).map_err(&failed)
+    QuicLink::open(&Arc::new(connection_handle), end).map_err(&failed)
 }
 
 /// A connection that was made, with the runtime that it lives in; `None` when there was no time left for it.
@@ -306,11 +312,11 @@ type Report = io::Result<Option<(Handle, quinn::Connection)>>;
 /// Connects, reports that, and serves the connection until its streams have ended.
 async fn run_connection(
     opening: impl Future<Output = io::Result<(quinn::Endpoint, quinn::Connection)>>,
-    options: &Options,
+    end: Instant,
     report: &SyncSender<Report>,
     ended: oneshot::Receiver<()>,
 ) {
-    let endpoint = match timeout(options.timeouts.connect, opening).await {
+    let endpoint = match timeout_at(end.into(), opening).await {
         Ok(Ok((endpoint, connection))) => {
             // A caller that has gone has dropped the other end of `ended`, too.
             let _ = report.send(Ok(Some((Handle::current(), connection))));
@@ -384,15 +390,12 @@ async fn run_stream(
 }
 
 impl QuicLink {
-    fn open(connection_handle: &Arc<QuicConnection>) -> io::Result<Self> {
+    fn open(connection_handle: &Arc<QuicConnection>, end: Instant) -> io::Result<Self> {
         let (report, opened) = sync_channel(1);
-        let (connection, limit) = (
-            connection_handle.connection.clone(),
-            connection_handle.connect_timeout,
-        );
+        let connection = connection_handle.connection.clone();
         connection_handle.handle.spawn(async move {
             // The caller waits for it.
-            let _ = report.send(timeout(limit, connection.open_bi()).await);
+            let _ = report.send(timeout_at(end.into(), connection.open_bi()).await);
         });
         // Its end is dropped unsent when the runtime has ended.
         let opened = opened.recv().map_err(|_| io::ErrorKind::ConnectionReset)?;
@@ -523,7 +526,10 @@ impl Link for QuicLink {
     }
 
     fn open_stream(&mut self) -> io::Result<Box<dyn Link>> {
-        Ok(Box::new(Self::open(&self.connection_handle)?))
+        Ok(Box::new(Self::open(
+            &self.connection_handle,
+            Instant::now() + self.connection_handle.connect_timeout,
+        )?))
     }
 }
 

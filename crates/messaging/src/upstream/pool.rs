@@ -154,9 +154,18 @@ impl Shared {
         self.notify_room();
     }
 
-    fn connect(&self, id: MemberId, address: &Address) -> Result<Client, TransportError> {
-        match Client::connect(address, &self.transport) {
-            Ok(client) => Ok(client),
+    /// Connects. What it takes is taken off the time for the response.
+    fn connect(&self, id: MemberId, address: &Address, end: Instant) -> Result<Client, TransportError> {
+        let mut transport = self.transport.clone();
+        let timeouts = &mut transport.timeouts;
+        timeouts.connect = timeouts
+            .connect
+            .min(end.saturating_duration_since(Instant::now()));
+        match Client::connect(address, &transport) {
+            Ok(mut client) => {
+                client.set_response_timeout(end.saturating_duration_since(Instant::now()));
+                Ok(client)
+            }
             Err(error) => {
                 self.return_connection(id, None);
                 Err(error)
@@ -164,7 +173,8 @@ impl Shared {
         }
     }
 
-    /// Does something with a connection to a member, and puts it back where it can be used again.
+    /// Does something with a connection to a member, and puts it back where it can be used again. The time for a response
+    /// covers the connection, where one has to be made.
     fn attempt_once(
         &self,
         id: MemberId,
@@ -173,17 +183,20 @@ impl Shared {
         operation: &mut Operation<'_>,
     ) -> Result<(), TransportError> {
         let was_idle = idle.is_some();
+        let response = self.transport.timeouts.response;
+        let end = Instant::now() + response;
         let mut client = match idle {
             Some(client) => client,
-            None => self.connect(id, address)?,
+            None => self.connect(id, address, end)?,
         };
         let mut result = operation(&mut client);
         if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
             // A connection that was closed while idle says nothing about the member.
             drop(client);
-            client = self.connect(id, address)?;
+            client = self.connect(id, address, end)?;
             result = operation(&mut client);
         }
+        client.set_response_timeout(response);
         self.return_connection(id, is_answer(&result).then_some(client));
         result
     }

@@ -43,6 +43,8 @@ struct Backoff {
 
 /// Signs of life of the other end.
 struct Liveness {
+    /// End of the time for the connection and the other end's hello.
+    connect_ends: Instant,
     /// Time of the last frame of the other end, or at which it had nothing to say.
     last_received: Instant,
     /// Time of a keepalive question that has not been answered.
@@ -104,6 +106,7 @@ impl Runner {
                 next_attempt: now,
             },
             liveness: Liveness {
+                connect_ends: now,
                 last_received: now,
                 keepalive_sent: None,
             },
@@ -248,7 +251,9 @@ impl Runner {
         };
         self.members.current = Some((id, false));
         self.members.is_reselected = false;
-        let made = open_guarded(&address, &self.options).and_then(|mut connection| {
+        self.liveness.connect_ends = Instant::now() + self.options.timeouts.connect;
+        let end = self.liveness.connect_ends;
+        let made = open_guarded(&address, &self.options, end).and_then(|mut connection| {
             let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
             hello.flags |= HELLO_ACKS;
@@ -418,7 +423,11 @@ impl Runner {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        let waits = !self.shipper.is_all_acknowledged() || !self.shipper.is_established();
+        if !self.shipper.is_established() && Instant::now() >= self.liveness.connect_ends {
+            let limit = self.options.timeouts.connect;
+            return Err(TransportError::timeout(&connection.address, "say hello", limit));
+        }
+        let waits = !self.shipper.is_all_acknowledged();
         let since = if waits {
             Some(self.liveness.last_received)
         } else {

@@ -2,6 +2,7 @@
 //! only shows whether the other process lives.
 
 use super::Link;
+use super::socket::time_left;
 use crate::clock::coarse_now;
 use crate::limits::{SHM_DIRECT_BYTES, SHM_SPIN_US};
 use crate::options::Options;
@@ -39,8 +40,8 @@ pub(crate) struct ShmLink {
 }
 
 impl ShmLink {
-    pub(crate) fn connect(path: &Path, options: &Options) -> io::Result<Self> {
-        let channel = Channel::connect(path, options.timeouts.connect)?;
+    pub(crate) fn connect(path: &Path, options: &Options, end: Instant) -> io::Result<Self> {
+        let channel = Channel::connect(path, time_left(end)?)?;
         let (outgoing, outgoing_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
         let (incoming, incoming_file) = Ring::unnamed(options.ring_bytes).map_err(io::Error::other)?;
         channel.send(OFFER, &[outgoing_file.as_fd(), incoming_file.as_fd()])?;

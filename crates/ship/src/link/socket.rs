@@ -2,7 +2,6 @@
 //! nothing may block, each call says so.
 
 use super::{Link, timespec};
-use crate::address::HostPort;
 use crate::limits::HELD_BYTES_MAX;
 use crate::options::Options;
 use logdrive_ring::OwnFile;
@@ -12,10 +11,10 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Congestion control of TCP within this machine.
 const LOCAL_CONGESTION: &str = "cubic";
@@ -39,7 +38,7 @@ pub(crate) struct SocketLink {
 }
 
 impl SocketLink {
-    pub(crate) fn connect_unix(path: &Path, options: &Options) -> io::Result<Self> {
+    pub(crate) fn connect_unix(path: &Path, options: &Options, end: Instant) -> io::Result<Self> {
         // A full queue of the listener keeps the call waiting; the kernel's time limit for sending bounds that.
         let address = rustix::net::SocketAddrUnix::new(path)?;
         let socket = rustix::net::socket_with(
@@ -48,7 +47,7 @@ impl SocketLink {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )?;
-        let limit = options.timeouts.connect.max(Duration::from_millis(1));
+        let limit = time_left(end)?;
         sockopt::set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
         rustix::net::connect(&socket, &address)?;
         sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
@@ -88,11 +87,12 @@ impl SocketLink {
         Ok(self.socket.unchecked().as_fd())
     }
 
-    pub(crate) fn connect_tcp(host_port: &HostPort, options: &Options) -> io::Result<Self> {
+    /// Connects to the first of these that accepts. One that does not answer leaves their share of the time to the others.
+    pub(crate) fn connect_tcp(peers: &[SocketAddr], options: &Options, end: Instant) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        let limit = options.timeouts.connect.max(Duration::from_millis(1));
-        for address in host_port.resolve()? {
-            match TcpStream::connect_timeout(&address, limit) {
+        for (peer, left) in peers.iter().zip((1..=peers.len() as u32).rev()) {
+            let limit = (time_left(end)? / left).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(peer, limit) {
                 Ok(stream) => return Self::tcp(stream, options),
                 Err(error) => last = error,
             }
@@ -148,6 +148,14 @@ impl SocketLink {
             self.receive_timeout = Some(timeout);
         }
         Ok(())
+    }
+}
+
+/// Time that is left of a connection's.
+pub(super) fn time_left(end: Instant) -> io::Result<Duration> {
+    match end.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+        left => Ok(left.max(Duration::from_millis(1))),
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn connect(
     address: &Address,
     host_port: &HostPort,
     options: &Options,
+    end: Instant,
 ) -> Result<TlsLink, TransportError> {
     let config = client_config(&options.tls)?;
     let name = options.tls.name.clone().unwrap_or_else(|| host_port.host.clone());
@@ -61,10 +62,17 @@ pub(crate) fn connect(
         allowed: "a host name or an IP address",
     })?;
     let failed = TransportError::connect(address);
-    let socket = SocketLink::connect_tcp(host_port, options).map_err(&failed)?;
+    let timed = |cause: io::Error| match cause.kind() {
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            TransportError::timeout(address, "accept a connection", options.timeouts.connect)
+        }
+        _ => failed(cause),
+    };
+    let peers = host_port.resolve_until(end).map_err(&timed)?;
+    let socket = SocketLink::connect_tcp(&peers, options, end).map_err(&timed)?;
     let tls = ClientConnection::new(config, name).map_err(|error| failed(io::Error::other(error)))?;
     let mut link = TlsLink::new(socket, tls.into());
-    match link.complete_handshake(options.timeouts.connect) {
+    match link.complete_handshake(end) {
         Ok(true) => Ok(link),
         Ok(false) => {
             let (what, limit) = ("finish the TLS handshake", options.timeouts.connect);
@@ -80,10 +88,9 @@ impl TlsLink {
         Self { socket, tls }
     }
 
-    fn complete_handshake(&mut self, timeout: Duration) -> io::Result<bool> {
-        let start = Instant::now();
+    fn complete_handshake(&mut self, end: Instant) -> io::Result<bool> {
         while self.tls.is_handshaking() {
-            let left = timeout.saturating_sub(start.elapsed());
+            let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(false);
             }
