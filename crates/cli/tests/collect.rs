@@ -185,6 +185,88 @@ fn records_are_acknowledged_from_the_disk_over_each_transport() {
 }
 
 #[test]
+fn a_collector_reads_its_certificates_again_on_sighup() {
+    let world = World::new();
+    let make = |directory: &str| {
+        let made = logdrive()
+            .args(["collect", "--make-certificates"])
+            .arg(world.path(directory))
+            .output();
+        assert!(made.expect("it ran").status.success());
+    };
+    make("keys");
+    make("next");
+    let path = |name: &str| world.path(name).to_str().expect("text").to_owned();
+    let (ca, cert, private) = (
+        path("keys/authority.pem"),
+        path("keys/server.pem"),
+        path("keys/server.key"),
+    );
+    let server = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &private];
+    let (collector, address) = world.collect("tls://127.0.0.1:0", &server);
+    for name in ["authority.pem", "server.pem", "server.key"] {
+        std::fs::copy(world.path("next").join(name), world.path("keys").join(name)).expect("copied");
+    }
+    let pid = rustix::process::Pid::from_child(&collector.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
+    let file = world.path("app.log");
+    write_lines(&file, 0, 100);
+    let (ca, cert, private) = (
+        path("next/authority.pem"),
+        path("next/client.pem"),
+        path("next/client.key"),
+    );
+    // It tries again until the signal is taken.
+    let known = ["--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &private];
+    let file = file.to_str().expect("text");
+    wait_until("the new authority is known", || {
+        let output = world.send(file, &address, &known).output().expect("it ran");
+        json(&output)["missing"] == 0
+    });
+    collector.end();
+    check(&world.collected(), 100);
+}
+
+/// Without descriptors the accept loop refused 2.26 million times in six seconds.
+#[test]
+fn a_collector_without_descriptors_waits_and_goes_on() {
+    let world = World::new();
+    let socket = world.path("c.sock");
+    let mut command = std::process::Command::new("sh");
+    command
+        .args([
+            "-c",
+            "ulimit -n 40; exec \"$0\" collect --json --listen \"$1\" --out \"$2\"",
+        ])
+        .arg(env!("CARGO_BIN_EXE_logdrive"))
+        .args([
+            world.address().as_str(),
+            world.path("out").to_str().expect("text"),
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let collector = Running(command.spawn().expect("it starts"));
+    let connect = || std::os::unix::net::UnixStream::connect(&socket);
+    wait_until("it listens", || connect().is_ok());
+    let held: Vec<_> = (0..100)
+        .map(|_| connect().expect("there is room in the queue"))
+        .collect();
+    let file = world.path("app.log");
+    write_lines(&file, 0, 100);
+    let file = file.to_str().expect("text");
+    let mut sent = world.send(file, &world.address(), &["--end-timeout", "60s"]);
+    let sent = Running(sent.spawn().expect("it starts"));
+    // Behind all others; each second in which it has to wait costs a few refusals.
+    drop(held);
+    let output = sent.end_by_itself();
+    assert_eq!(json(&output)["acknowledged"], 100, "{output:?}");
+    let numbers = json(&collector.end());
+    let refused = numbers["ended"]["connections"].as_u64().expect("some");
+    assert!((1..100).contains(&refused), "{numbers}");
+    check(&world.collected(), 100);
+}
+
+#[test]
 fn senders_that_are_killed_go_on_where_they_stopped() {
     let world = World::new();
     let file = world.path("app.log");

@@ -129,7 +129,10 @@ fn a_server_that_stops_says_goodbye_on_dedicated_threads() {
             }
         );
         // It connects again, to nobody.
-        let is_gone = matches!(error, TransportError::Lost { .. } | TransportError::Connect { .. });
+        let is_gone = matches!(
+            error,
+            TransportError::Lost { .. } | TransportError::Connect { .. }
+        );
         assert!(is_told || is_gone, "{error}");
     }
 }

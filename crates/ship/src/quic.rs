@@ -7,7 +7,7 @@ mod accept;
 mod coalescing;
 mod window;
 
-pub(crate) use accept::Endpoint;
+pub(crate) use accept::{Endpoint, EndpointConfig};
 
 use crate::TransportError;
 use crate::address::{Address, HostPort};

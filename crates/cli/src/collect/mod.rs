@@ -67,7 +67,18 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
     let mut before = StoreCounts::default();
     loop {
         match signals.wait(TURN) {
-            Some(SIGHUP | SIGUSR1) => store.reopen(),
+            Some(SIGHUP) => {
+                store.reopen();
+                match server.reload_certificates() {
+                    Ok(true) => service_note(color, "note", "the certificates were read again"),
+                    Ok(false) => {}
+                    Err(error) => {
+                        let text = format!("{error}; the certificates of before are used on");
+                        service_note(color, "note", text);
+                    }
+                }
+            }
+            Some(SIGUSR1) => store.reopen(),
             Some(_) => break,
             None => {}
         }

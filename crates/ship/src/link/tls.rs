@@ -13,9 +13,11 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Sets of files whose last configuration is kept: more than a process has collectors with certificates of their own.
+const CLIENT_CONFIGS_MAX: usize = 16;
 /// Bytes that wait in the link for room in the socket.
 const UNSENT_BYTES_MAX: usize = 256 * 1024;
 
@@ -115,18 +117,46 @@ impl TlsLink {
             let _ = self.flush();
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
+        if !self.tls.is_handshaking() && self.tls.alpn_protocol() != Some(ALPN) {
+            // TLS itself lets those pass who name no protocol at all.
+            self.tls.send_close_notify();
+            let _ = self.flush();
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the other end does not speak logdrive/1",
+            ));
+        }
         Ok(got)
+    }
+}
+
+/// Configuration of the listening end, which can be replaced: connections that are accepted from then on get the new one.
+#[derive(Clone)]
+pub(crate) struct SharedConfig(Arc<Mutex<Arc<ServerConfig>>>);
+
+impl SharedConfig {
+    pub(crate) fn new(config: Arc<ServerConfig>) -> Self {
+        Self(Arc::new(Mutex::new(config)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<ServerConfig>> {
+        // Whole configurations are stored.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn replace(&self, config: Arc<ServerConfig>) {
+        *self.lock() = config;
     }
 }
 
 /// Accepts TLS connections, whose handshake happens while they are read.
 pub(crate) struct TlsListener {
     listener: TcpListener,
-    config: Arc<ServerConfig>,
+    config: SharedConfig,
 }
 
 impl TlsListener {
-    pub(crate) fn listen(host_port: &HostPort, config: Arc<ServerConfig>) -> io::Result<Self> {
+    pub(crate) fn listen(host_port: &HostPort, config: SharedConfig) -> io::Result<Self> {
         let listener = listen_tcp(host_port)?;
         Ok(Self { listener, config })
     }
@@ -136,7 +166,8 @@ impl Listen for TlsListener {
     fn accept(&self, options: &Options) -> io::Result<Incoming> {
         let (stream, peer) = self.listener.accept()?;
         let link = SocketLink::tcp(stream, options).and_then(|socket| {
-            let tls = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+            let config = Arc::clone(&self.config.lock());
+            let tls = ServerConnection::new(config).map_err(io::Error::other)?;
             Ok(Box::new(TlsLink::new(socket, tls.into())) as Box<dyn Link>)
         });
         Ok(Incoming {
@@ -280,8 +311,36 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(provider)
 }
 
-/// Configuration of the connecting end: trusts the authority, and shows its own certificate where there is one.
+/// Configurations that were made of files last, so that a file which cannot be used at the moment keeps nobody from connecting.
+static LAST_CONFIGS: Mutex<Vec<(TlsFiles, Arc<ClientConfig>)>> = Mutex::new(Vec::new());
+
+/// Configuration of the connecting end, of the files as they are now; where they cannot be used, as they were last.
+///
+/// # Errors
+/// When they cannot be used, and never could.
 pub(crate) fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TransportError> {
+    let read = read_client_config(files);
+    // Whole configurations go in and out.
+    let mut last = LAST_CONFIGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = last.iter().position(|(other, _)| other == files);
+    match (read, known) {
+        (Ok(config), place) => {
+            if let Some(place) = place.or((last.len() >= CLIENT_CONFIGS_MAX).then_some(0)) {
+                last.remove(place);
+            }
+            last.push((files.clone(), Arc::clone(&config)));
+            Ok(config)
+        }
+        (Err(_), Some(place)) => last
+            .get(place)
+            .map(|(_, config)| Arc::clone(config))
+            .ok_or_else(|| missing("tls.authorities", "a file that can be read")),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// Configuration of the connecting end: trusts the authority, and shows its own certificate where there is one.
+fn read_client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TransportError> {
     let authorities = files.authorities.as_ref().ok_or_else(|| {
         missing("tls.authorities", "the file with the authority's certificate; `logdrive collect --make-certificates DIR` makes one for a test")
     })?;

@@ -11,14 +11,15 @@ use crate::options::Options;
 use crate::serve::{RequestQueue, ServedSession, ServerState, TOO_MANY, hand_over};
 use crate::session::{FeedResult, awaited_ack, put_deferred_ack};
 use bytes::Bytes;
-use quinn::crypto::rustls::QuicServerConfig;
+use quinn::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn::{RecvStream, SendStream, VarInt};
 use rustls::pki_types::CertificateDer;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -33,6 +34,36 @@ const MOVED_BYTES_MAX: usize = 16 * 1024;
 
 /// Bytes of a connection that has not delivered anything, which quinn may hold for us: a frame and what is behind it.
 const INITIAL_WINDOW_BYTES: u32 = 5 << 18;
+
+/// Configuration of an endpoint.
+pub(crate) struct EndpointConfig {
+    endpoint: quinn::Endpoint,
+    options: Options,
+}
+
+impl EndpointConfig {
+    /// Gives another one to connections that are made from now on.
+    pub(crate) fn replace(&self, tls: &Arc<rustls::ServerConfig>) -> Result<(), TransportError> {
+        let config = server_config(Arc::clone(tls), &self.options);
+        let config =
+            config.map_err(|error| TransportError::system("use a certificate")(io::Error::other(error)))?;
+        self.endpoint.set_server_config(Some(config));
+        Ok(())
+    }
+}
+
+fn server_config(
+    tls: Arc<rustls::ServerConfig>,
+    options: &Options,
+) -> Result<quinn::ServerConfig, NoInitialCipherSuite> {
+    let crypto = QuicServerConfig::try_from(tls)?;
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let mut transport = transport(options);
+    transport.receive_window(VarInt::from_u32(INITIAL_WINDOW_BYTES));
+    config.transport_config(Arc::new(transport));
+    config.max_incoming(1_024);
+    Ok(config)
+}
 
 /// Listening QUIC endpoint.
 pub(crate) struct Endpoint {
@@ -57,13 +88,8 @@ impl Endpoint {
         options: &Options,
         failed: impl Fn(io::Error) -> TransportError,
     ) -> Result<Self, TransportError> {
-        let tls = tls::server_config(&options.tls)?;
-        let crypto = QuicServerConfig::try_from(tls).map_err(|error| failed(io::Error::other(error)))?;
-        let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
-        let mut transport = transport(options);
-        transport.receive_window(VarInt::from_u32(INITIAL_WINDOW_BYTES));
-        config.transport_config(Arc::new(transport));
-        config.max_incoming(1_024);
+        let config = server_config(tls::server_config(&options.tls)?, options);
+        let config = config.map_err(|error| failed(io::Error::other(error)))?;
         let address = host_port.resolve().map_err(&failed)?.first().copied();
         let address = address.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
         let runtime = runtime().map_err(&failed)?;
@@ -80,6 +106,14 @@ impl Endpoint {
                 runtime.shutdown_background();
                 Err(failed(error))
             }
+        }
+    }
+
+    /// The configuration, which can be replaced.
+    pub(crate) fn config(&self, options: &Options) -> EndpointConfig {
+        EndpointConfig {
+            endpoint: self.endpoint.clone(),
+            options: options.clone(),
         }
     }
 
@@ -139,23 +173,93 @@ async fn serve_connection(incoming: quinn::Incoming, serving: Serving) {
     else {
         return shared.count(Reason::Forbidden);
     };
-    let certificates = connection
-        .peer_identity()
-        .and_then(|found| found.downcast::<Vec<CertificateDer<'static>>>().ok());
-    let identity = certificates.and_then(|found| Identity::of_certificate(found.first()?));
-    while let Ok((send, recv)) = connection.accept_bi().await {
-        let Some(mut peer) = shared.admit(format!("quic://{address}"), None) else {
-            return;
-        };
-        peer.identity.clone_from(&identity);
-        let session = ServedSession::of_peer(peer, true, 1, shared);
-        let streams = (send, recv);
-        tokio::spawn(serve(connection.clone(), streams, session, serving.clone()));
+    let end = accept_streams(&connection, address, &serving).await;
+    if let Err(reason) = end {
+        connection.close(VarInt::from_u32(reason as u32), reason.name().as_bytes());
     }
     // A client whose certificate is refused finds out after its own handshake is done.
     if let Some(quinn::ConnectionError::TransportError(_)) = connection.close_reason() {
         shared.count(Reason::Forbidden);
     }
+}
+
+/// The streams of a connection that are served.
+#[derive(Default)]
+struct OpenStreams {
+    /// Relaxed: who ends one says so behind it.
+    count: AtomicUsize,
+    has_ended: Notify,
+}
+
+/// Serves the streams of a connection until it ends. While it has none it has a place among the connections itself, and a time
+/// limit: that of a hello before the first stream, and that of silence behind it. `Err`: the reason to end it for.
+async fn accept_streams(
+    connection: &quinn::Connection,
+    address: SocketAddr,
+    serving: &Serving,
+) -> Result<(), Reason> {
+    let shared = &serving.shared;
+    let certificates = connection
+        .peer_identity()
+        .and_then(|found| found.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let identity = certificates.and_then(|found| Identity::of_certificate(found.first()?));
+    let streams = Arc::new(OpenStreams::default());
+    let timeouts = &shared.options.timeouts;
+    let (mut limit, mut reason) = (timeouts.handshake, Reason::Handshake);
+    loop {
+        if streams.count.load(Ordering::Relaxed) > 0 {
+            let mut accepting = std::pin::pin!(connection.accept_bi());
+            let mut ending = std::pin::pin!(streams.has_ended.notified());
+            let next = std::future::poll_fn(|context| match accepting.as_mut().poll(context) {
+                Poll::Ready(stream) => Poll::Ready(Some(stream)),
+                Poll::Pending => ending.as_mut().poll(context).map(|()| None),
+            });
+            match next.await {
+                Some(Ok(stream)) => {
+                    serve_stream(connection, stream, (address, &identity), &streams, serving)?
+                }
+                Some(Err(_)) => return Ok(()),
+                None => {}
+            }
+            continue;
+        }
+        if !shared.hold_place() {
+            return Err(Reason::Connections);
+        }
+        let accepted = timeout(limit, connection.accept_bi()).await;
+        shared.release_place();
+        match accepted {
+            Ok(Ok(stream)) => serve_stream(connection, stream, (address, &identity), &streams, serving)?,
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => {
+                shared.count(reason);
+                return Err(reason);
+            }
+        }
+        (limit, reason) = (timeouts.idle, Reason::Idle);
+    }
+}
+
+fn serve_stream(
+    connection: &quinn::Connection,
+    stream: (SendStream, RecvStream),
+    (address, identity): (SocketAddr, &Option<Identity>),
+    streams: &Arc<OpenStreams>,
+    serving: &Serving,
+) -> Result<(), Reason> {
+    let shared = &serving.shared;
+    let peer = shared.admit(format!("quic://{address}"), None);
+    let mut peer = peer.ok_or(Reason::Connections)?;
+    peer.identity.clone_from(identity);
+    let session = ServedSession::of_peer(peer, true, 1, shared);
+    let (connection, serving, streams) = (connection.clone(), serving.clone(), Arc::clone(streams));
+    streams.count.fetch_add(1, Ordering::Relaxed);
+    tokio::spawn(async move {
+        serve(connection, stream, session, serving).await;
+        streams.count.fetch_sub(1, Ordering::Relaxed);
+        streams.has_ended.notify_one();
+    });
+    Ok(())
 }
 
 async fn serve(

@@ -51,6 +51,8 @@ pub struct ServerHandle {
     shared: Arc<ServerState>,
     addresses: Vec<Address>,
     inboxes: Vec<Inbox>,
+    #[cfg(feature = "tls")]
+    certificates: super::certificates::ServerCertificates,
 }
 
 /// Listens at addresses and gives what comes to a service. A plain address off this machine is refused unless the
@@ -74,6 +76,8 @@ pub fn serve(
         shared: Arc::new(ServerState::new(service, options.clone(), dedicated)),
         addresses: Vec::new(),
         inboxes: Vec::new(),
+        #[cfg(feature = "tls")]
+        certificates: Default::default(),
     };
     let pool = match threads.pool {
         0 => None,
@@ -97,13 +101,13 @@ pub fn serve(
 impl ServerHandle {
     /// Opens one address; gives it with the port that the system chose.
     fn open(
-        &self,
+        &mut self,
         address: &Address,
         pool: Option<&RequestQueue>,
         listeners: &mut Vec<Listener>,
     ) -> Result<Address, TransportError> {
         let shared = Arc::clone(&self.shared);
-        let options = &self.shared.options;
+        let options = &shared.options;
         let failed = TransportError::listen(address);
         let listener: Box<dyn Listen> = match address {
             Address::Unix(path) => Box::new(UnixSocket::listen(path, SocketType::STREAM).map_err(failed)?),
@@ -111,7 +115,7 @@ impl ServerHandle {
             Address::Tcp(host_port) => Box::new(listen_tcp(host_port).map_err(failed)?),
             #[cfg(feature = "tls")]
             Address::Tls(host_port) => {
-                let config = crate::link::tls::server_config(&options.tls)?;
+                let config = self.certificates.of_tls(&options.tls)?;
                 Box::new(crate::link::tls::TlsListener::listen(host_port, config).map_err(failed)?)
             }
             #[cfg(feature = "udp")]
@@ -126,6 +130,7 @@ impl ServerHandle {
                 let endpoint = crate::quic::Endpoint::bind(host_port, options, failed)?;
                 let bound = endpoint.host_port();
                 let pool = pool.cloned();
+                self.certificates.add(endpoint.config(options));
                 self.spawn("logdrive-quic".to_owned(), move || {
                     endpoint.run(&shared, pool.as_ref())
                 })?;
@@ -178,6 +183,16 @@ impl ServerHandle {
     /// Addresses that it listens at, with the ports that the system chose, in the order that was given.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Reads the files of the certificates again: connections that are made from now on get the new ones, and those that are
+    /// there go on. Returns false if no address has certificates. Blocks as long as the files' disk does.
+    ///
+    /// # Errors
+    /// Fails when the files cannot be used; the server goes on with what it has.
+    #[cfg(feature = "tls")]
+    pub fn reload_certificates(&self) -> Result<bool, TransportError> {
+        self.certificates.reload(&self.shared.options.tls)
     }
 
     /// Counters at this moment.

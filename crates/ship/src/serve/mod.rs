@@ -2,6 +2,8 @@
 
 mod accept;
 mod blocking;
+#[cfg(feature = "tls")]
+mod certificates;
 mod connection;
 mod dedicated;
 mod inbox;

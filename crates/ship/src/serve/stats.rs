@@ -134,6 +134,25 @@ impl ServerState {
         })
     }
 
+    /// A connection takes a place, of which streams will have their own. `false`: there are too many, which has been counted.
+    #[cfg(feature = "quic")]
+    pub(crate) fn hold_place(&self) -> bool {
+        if self.is_full() {
+            self.count(Reason::Connections);
+            return false;
+        }
+        self.current.fetch_add(1, Ordering::Relaxed);
+        self.pre_handshake.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// A connection gives the place back that it took.
+    #[cfg(feature = "quic")]
+    pub(crate) fn release_place(&self) {
+        self.current.fetch_sub(1, Ordering::Relaxed);
+        self.pre_handshake.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// A peer has said hello.
     pub(crate) fn established(&self) {
         self.pre_handshake.fetch_sub(1, Ordering::Relaxed);
