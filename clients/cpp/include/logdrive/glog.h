@@ -66,7 +66,9 @@ enum { DEBUG_MODE = 1 };
         static ::google::logdrive_glog::internal::StreamSite logdrive_site_ = {__FILE__, __LINE__, severity, {}, {}}; \
         return &logdrive_site_;                                                                                     \
     }()
-#define LOGDRIVE_GLOG_BEGIN_(severity, counter) \
+#define LOGDRIVE_GLOG_BEGIN_(severity) \
+    ::google::logdrive_glog::internal::Statement(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity))
+#define LOGDRIVE_GLOG_COUNT_(severity, counter) \
     ::google::logdrive_glog::internal::Statement(LOGDRIVE_GLOG_SITE_(::google::logdrive_glog::GLOG_##severity), counter)
 #define LOGDRIVE_GLOG_MESSAGE_(severity, ...) \
     ::google::logdrive_glog::LogMessage(__FILE__, __LINE__, ::google::logdrive_glog::GLOG_##severity, __VA_ARGS__)
@@ -75,21 +77,21 @@ enum { DEBUG_MODE = 1 };
 
 // As with glog, LOG(X) is COMPACT_GOOGLE_LOG_X.stream(), and so on: programs use them by these names, and add their own.
 #if GOOGLE_STRIP_LOG == 0
-#define COMPACT_GOOGLE_LOG_INFO LOGDRIVE_GLOG_BEGIN_(INFO, 0)
+#define COMPACT_GOOGLE_LOG_INFO LOGDRIVE_GLOG_BEGIN_(INFO)
 #define LOG_TO_STRING_INFO(message) LOGDRIVE_GLOG_MESSAGE_(INFO, message)
 #else
 #define COMPACT_GOOGLE_LOG_INFO ::google::logdrive_glog::NullStream()
 #define LOG_TO_STRING_INFO(message) ::google::logdrive_glog::NullStream()
 #endif
 #if GOOGLE_STRIP_LOG <= 1
-#define COMPACT_GOOGLE_LOG_WARNING LOGDRIVE_GLOG_BEGIN_(WARNING, 0)
+#define COMPACT_GOOGLE_LOG_WARNING LOGDRIVE_GLOG_BEGIN_(WARNING)
 #define LOG_TO_STRING_WARNING(message) LOGDRIVE_GLOG_MESSAGE_(WARNING, message)
 #else
 #define COMPACT_GOOGLE_LOG_WARNING ::google::logdrive_glog::NullStream()
 #define LOG_TO_STRING_WARNING(message) ::google::logdrive_glog::NullStream()
 #endif
 #if GOOGLE_STRIP_LOG <= 2
-#define COMPACT_GOOGLE_LOG_ERROR LOGDRIVE_GLOG_BEGIN_(ERROR, 0)
+#define COMPACT_GOOGLE_LOG_ERROR LOGDRIVE_GLOG_BEGIN_(ERROR)
 #define LOG_TO_STRING_ERROR(message) LOGDRIVE_GLOG_MESSAGE_(ERROR, message)
 #else
 #define COMPACT_GOOGLE_LOG_ERROR ::google::logdrive_glog::NullStream()
@@ -117,9 +119,9 @@ enum { DEBUG_MODE = 1 };
 #define GLOG_DFATAL GLOG_FATAL
 #endif
 
-#define GOOGLE_LOG_INFO(counter) LOGDRIVE_GLOG_BEGIN_(INFO, counter)
-#define GOOGLE_LOG_WARNING(counter) LOGDRIVE_GLOG_BEGIN_(WARNING, counter)
-#define GOOGLE_LOG_ERROR(counter) LOGDRIVE_GLOG_BEGIN_(ERROR, counter)
+#define GOOGLE_LOG_INFO(counter) LOGDRIVE_GLOG_COUNT_(INFO, counter)
+#define GOOGLE_LOG_WARNING(counter) LOGDRIVE_GLOG_COUNT_(WARNING, counter)
+#define GOOGLE_LOG_ERROR(counter) LOGDRIVE_GLOG_COUNT_(ERROR, counter)
 #define GOOGLE_LOG_FATAL(counter) LOGDRIVE_GLOG_MESSAGE_(FATAL, LOGDRIVE_GLOG_TO_LOG_(counter))
 #define GOOGLE_LOG_DFATAL(counter) LOGDRIVE_GLOG_MESSAGE_(DFATAL, LOGDRIVE_GLOG_TO_LOG_(counter))
 #define SYSLOG_INFO(counter) LOGDRIVE_GLOG_MESSAGE_(INFO, LOGDRIVE_GLOG_TO_SYSLOG_(counter))

@@ -160,9 +160,23 @@ LOGDRIVE_GLOG_FN_ Stream &Stream::discarding() noexcept {
     static thread_local Stream none;
     none.free_far_texts();
     none.make_pristine();
-    none.shape_ = EMPTY;
-    none.used_ = none.constants_ = 0;
+    none.begin();
     return none;
+}
+
+LOGDRIVE_GLOG_CALL_ Stream &Stream::take(StreamSite *site) noexcept {
+    Stream *stream = __atomic_load_n(&idle(), __ATOMIC_RELAXED);
+    if (LOGDRIVE_UNLIKELY(stream == nullptr)) stream = make_idle();
+    __atomic_store_n(&idle(), stream->next_, __ATOMIC_RELAXED);
+    // A handler that interrupts this before has given it back.
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    stream->site_ = site;
+    return *stream;
+}
+LOGDRIVE_GLOG_CALL_ Stream &Stream::take_counted(StreamSite *site, int64 counter) noexcept {
+    Stream &stream = take(site);
+    stream.note_counter(counter);
+    return stream;
 }
 
 LOGDRIVE_GLOG_FN_ StreamBuffer::int_type StreamBuffer::overflow(int_type one) {
@@ -189,9 +203,10 @@ LOGDRIVE_GLOG_FN_ void Stream::note_locale() noexcept {
     opened();
     bits_ |= IMBUED;
 }
-LOGDRIVE_GLOG_FN_ void Stream::note_counter() noexcept {
+LOGDRIVE_GLOG_FN_ void Stream::note_counter(int64 counter) noexcept {
     bits_ |= COUNTED;
-    iword(counter_index()) = long(counter_);
+    counter_ = counter;
+    iword(counter_index()) = long(counter);
 }
 
 // As a stream is before its first use.
@@ -210,37 +225,49 @@ LOGDRIVE_GLOG_FN_ void Stream::make_pristine() noexcept {
     std::ostream::fill(' ');
     tie(nullptr);
     if ((bits_ & IMBUED) != 0) imbue(std::locale());
-    if ((bits_ & COUNTED) != 0) iword(counter_index()) = 0;
+    if ((bits_ & COUNTED) != 0) iword(counter_index()) = counter_ = 0;
     tail_.clear();
     bits_ = 0;
 }
 
-LOGDRIVE_GLOG_FN_ void Stream::put_text(const char *text, size_t length_) noexcept {
-    uint32_t length = ld::blob_length(length_);
-    shape_ = shape_ << ITEM_BITS | item_text;
-    if (LOGDRIVE_UNLIKELY(used_ + 4 + length + RESERVED_BYTES > NEAR_BYTES)) {
-        if (put_far(text, length)) return;
-        length = 0;
-    }
-    used_ = uint32_t(ld::copy(ld::store(near_ + used_, length), text, length) - near_);
+LOGDRIVE_ALWAYS uint32_t Stream::place_text(const char *text, size_t length_) noexcept {
+    const uint32_t length = ld::blob_length(length_);
+    if (LOGDRIVE_UNLIKELY(used_ + 4 + length + RESERVED_BYTES > NEAR_BYTES)) return put_far(text, length);
+    return uint32_t(ld::copy(ld::store(near_ + used_, length), text, length) - near_);
 }
 // A text that has memory of its own.
-LOGDRIVE_GLOG_FN_ bool Stream::put_far(const char *text, uint32_t length) noexcept {
+LOGDRIVE_GLOG_FN_ uint32_t Stream::put_far(const char *text, uint32_t length) noexcept {
     char *const bytes = static_cast<char *>(malloc(length));
-    if (bytes == nullptr) return false;
+    if (bytes == nullptr) return uint32_t(ld::store(near_ + used_, uint32_t(0)) - near_);
     memcpy(bytes, text, length);
     bits_ |= FAR_TEXT;
-    used_ = uint32_t(ld::store(ld::store(near_ + used_, length | FAR), bytes) - near_);
-    return true;
+    return uint32_t(ld::store(ld::store(near_ + used_, length | FAR), bytes) - near_);
 }
-LOGDRIVE_GLOG_FN_ Stream &Stream::pointed(const char *text) noexcept {
-    return text == nullptr ? this->text("(null)", 6) : this->text(text, strlen(text));
+LOGDRIVE_GLOG_CALL_ uint32_t Stream::put_text(const char *text, size_t length) noexcept { return place_text(text, length); }
+LOGDRIVE_GLOG_CALL_ uint32_t Stream::put_pointed(const char *text) noexcept {
+    if (LOGDRIVE_UNLIKELY(text == nullptr)) return put_text("(null)", 6);
+    return place_text(text, strlen(text));
+}
+LOGDRIVE_GLOG_FN_ void Stream::add_text(const char *text, size_t length) noexcept {
+    used_ = put_text(text, length);
+    shape_ = shape_ << ITEM_BITS | item_text;
 }
 // An address, in the way of streams.
 LOGDRIVE_GLOG_FN_ Stream &Stream::text(const void *address) noexcept {
     char shown[20];
     const int length = snprintf(shown, sizeof shown, address == nullptr ? "0" : "%p", address);
     return text(shown, size_t(length));
+}
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(int32_t value) noexcept { return opened() << value, *this; }
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(uint32_t value) noexcept { return opened() << value, *this; }
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(int64_t value) noexcept { return opened() << value, *this; }
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(uint64_t value) noexcept { return opened() << value, *this; }
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(double value) noexcept { return opened() << value, *this; }
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(const char *text) noexcept {
+    return opened() << (text == nullptr ? "(null)" : text), *this;
+}
+LOGDRIVE_GLOG_FN_ Stream &Stream::streamed(const char *text, size_t length) noexcept {
+    return opened() << std::string_view(text, length), *this;
 }
 
 LOGDRIVE_ALWAYS void Stream::make_idle_again() noexcept {
@@ -301,7 +328,8 @@ template <class Use> void Stream::each(const Use &use) noexcept {
     for (unsigned left = count(shape_); left-- > 0;) {
         const uint64_t item = shape_ >> (ITEM_BITS * left) & ITEM_MASK;
         const size_t size = size_of(item, at);
-        use(item, at, item == item_literal ? *constant++ : nullptr);
+        use(item, at, item == item_literal ? *constant : nullptr);
+        ++constant;
         at += size;
     }
 }
@@ -377,7 +405,7 @@ LOGDRIVE_GLOG_FN_ void Stream::free_far_texts() noexcept {
 // Text behind the values is one more value, in front of the end of the message.
 LOGDRIVE_GLOG_FN_ void Stream::end_text() noexcept {
     shape_ &= ~CLOSED;
-    if (tail_.size() > 0) put_text(tail_.data(), tail_.size());
+    if (tail_.size() > 0) add_text(tail_.data(), tail_.size());
     trim();
 }
 

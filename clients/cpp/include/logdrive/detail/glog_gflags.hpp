@@ -71,7 +71,7 @@ namespace google {
 inline namespace logdrive_glog {
 namespace internal LOGDRIVE_HIDDEN {
 
-template <class Use> inline void each_option(const Use &use) {
+template <class Use> void each_option(const Use &use) {
     use(&FLAGS_v, "v", "Shows VLOG(m) of all files for m <= this");
     use(&FLAGS_minloglevel, "minloglevel", "Messages below this severity are not logged");
     use(&FLAGS_stderrthreshold, "stderrthreshold", "Messages of this severity and above go to standard error, too");
@@ -111,8 +111,10 @@ template <class N> inline void set_option(N *value, const std::string &text) {
     *value = static_cast<N>(strtoll(text.c_str(), nullptr, 0));
 }
 
+// Templates, so that files that do not use them do not compile them.
+//
 // Value that the command line set in a flag of this name that belongs to another library, such as a real glog.
-inline void adopt_options() {
+template <class = void> void adopt_options() {
     each_option([](auto *value, const char *name, const char *) {
         ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
         if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known) && !known.is_default && known.flag_ptr != value)
@@ -143,7 +145,7 @@ void watch_option(const char *name, Value *value, Take *take) {
 }
 
 // Makes the flags options of the command line. Parse it before InitGoogleLogging.
-inline bool own_options() {
+template <class = void> bool own_options() {
     each_option([](auto *value, const char *name, const char *help) {
         ::GFLAGS_NAMESPACE::CommandLineFlagInfo known;
         if (::GFLAGS_NAMESPACE::GetCommandLineFlagInfo(name, &known)) return;
@@ -153,8 +155,8 @@ inline bool own_options() {
     watch_option("v", &FLAGS_v, &take_verbosity);
     watch_option("minloglevel", &FLAGS_minloglevel, &take_least_severity);
     watch_option("vmodule", static_cast<std::string *>(&FLAGS_vmodule), &take_vmodule);
-    pin_module(reinterpret_cast<void *>(&adopt_options));
-    state().adopt = &adopt_options;
+    pin_module(reinterpret_cast<void *>(&adopt_options<>));
+    state().adopt = &adopt_options<>;
     return true;
 }
 
@@ -163,10 +165,10 @@ inline bool own_options() {
 }  // namespace google
 
 #define LOGDRIVE_GLOG_DEFINE_GFLAGS() \
-    static const bool logdrive_glog_options = (::google::logdrive_glog::internal::own_options(), true)
+    static const bool logdrive_glog_options = (::google::logdrive_glog::internal::own_options<>(), true)
 #if defined(LOGDRIVE_GLOG_GFLAGS)
 namespace logdrive_glog_flags LOGDRIVE_HIDDEN {
-inline const bool are_options = ::google::logdrive_glog::internal::own_options();
+inline const bool are_options = ::google::logdrive_glog::internal::own_options<>();
 }
 #endif
 #endif

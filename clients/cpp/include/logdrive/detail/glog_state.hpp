@@ -19,6 +19,8 @@
 #else
 #define LOGDRIVE_GLOG_FN_ inline
 #endif
+// The same for what every call uses: at none of them is its code.
+#define LOGDRIVE_GLOG_CALL_ __attribute__((noinline)) LOGDRIVE_GLOG_FN_
 
 // Names that programs declare by themselves lie in namespace google itself. Hidden, so that none is one of a real libglog's.
 #define LOGDRIVE_GLOG_API_ __attribute__((visibility("hidden"))) LOGDRIVE_GLOG_FN_

@@ -138,22 +138,14 @@ public:
     Stream(const Stream &) = delete;
     Stream &operator=(const Stream &) = delete;
 
-    // An idle one of this thread.
-    LOGDRIVE_GLOG_INLINE_ static Stream &take(StreamSite *site, int64 counter) noexcept {
-        Stream *stream = __atomic_load_n(&idle(), __ATOMIC_RELAXED);
-        if (LOGDRIVE_UNLIKELY(stream == nullptr)) stream = make_idle();
-        __atomic_store_n(&idle(), stream->next_, __ATOMIC_RELAXED);
-        // A handler that interrupts this before has given it back.
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        stream->site_ = site;
-        stream->bits_ = 0;
-        stream->shape_ = EMPTY;
-        stream->used_ = 0;
-        stream->constants_ = 0;
-        stream->literals_ = 0;
-        stream->counter_ = counter;
-        if (!__builtin_constant_p(counter) || counter != 0) stream->note_counter();
-        return *stream;
+    // An idle one of this thread; with a counter, one whose COUNTER is that. Then begin() it.
+    static Stream &take(StreamSite *site) noexcept;
+    static Stream &take_counted(StreamSite *site, int64 counter) noexcept;
+    // The compiler knows the shape from here on, and up to the first text the place of the next value.
+    LOGDRIVE_GLOG_INLINE_ void begin() noexcept {
+        shape_ = EMPTY;
+        literals_ = 0;
+        used_ = 0;
     }
     // Makes the record, and the stream idle.
     void finish() noexcept;
@@ -162,9 +154,12 @@ public:
 
     template <class Kept> LOGDRIVE_GLOG_INLINE_ Stream &number(typename Kept::Stored value) noexcept {
         if (LOGDRIVE_UNLIKELY(is_full())) return streamed(value);
-        shape_ = shape_ << ITEM_BITS | Kept::item;
-        __builtin_memcpy(near_ + used_, &value, sizeof value);
-        used_ += sizeof value;
+        // For the compiler, a store at a place that it does not know may have changed both.
+        const uint64_t shape = shape_;
+        const uint32_t used = used_;
+        __builtin_memcpy(near_ + used, &value, sizeof value);
+        used_ = used + uint32_t(sizeof value);
+        shape_ = shape << ITEM_BITS | Kept::item;
         return *this;
     }
     LOGDRIVE_GLOG_INLINE_ Stream &text(char value) noexcept {
@@ -179,20 +174,30 @@ public:
     }
     LOGDRIVE_GLOG_INLINE_ Stream &text(std::string_view value) noexcept { return text(value.data(), value.size()); }
     LOGDRIVE_GLOG_INLINE_ Stream &text(const char *text, size_t length) noexcept {
-        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(std::string_view(text, length));
-        put_text(text, length);
+        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(text, length);
+        // For the compiler, a call may have changed it.
+        const uint64_t shape = shape_;
+        used_ = put_text(text, length);
+        shape_ = shape << ITEM_BITS | item_text;
+        return *this;
+    }
+    LOGDRIVE_GLOG_INLINE_ Stream &pointed(const char *text) noexcept {
+        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(text);
+        const uint64_t shape = shape_;
+        used_ = put_pointed(text);
+        shape_ = shape << ITEM_BITS | item_text;
         return *this;
     }
     // An address, in the way of streams.
     Stream &text(const void *address) noexcept;
     LOGDRIVE_GLOG_INLINE_ Stream &literal(const char *text) noexcept {
         if (*text == 0) return *this;
-        if (LOGDRIVE_UNLIKELY(is_full())) return this->text(text, __builtin_strlen(text));
+        if (LOGDRIVE_UNLIKELY(is_full())) return streamed(text);
+        texts_[items()] = text;
         shape_ = shape_ << ITEM_BITS | item_literal;
         // Not two addresses in one vector register.
         __asm__("" : "+r"(text));
         literals_ = literals_ * 3 + reinterpret_cast<uintptr_t>(text);
-        texts_[constants_++] = text;
         return *this;
     }
     LOGDRIVE_GLOG_INLINE_ Stream &counter() noexcept { return number<Kept<long>>(counter_); }
@@ -230,17 +235,23 @@ private:
     __attribute__((cold)) static Stream *make_idle() noexcept;
     static void end_thread(void *chunks) noexcept;
     LOGDRIVE_ALWAYS bool is_full() const noexcept { return shape_ >> (ITEM_BITS * ITEMS_MAX) != 0; }
+    LOGDRIVE_ALWAYS unsigned items() const noexcept { return unsigned(63 - __builtin_clzll(shape_)) / ITEM_BITS; }
     // In the way of streams.
-    template <class Value> __attribute__((cold, noinline)) Stream &streamed(Value value) noexcept {
-        opened() << value;
-        return *this;
-    }
-    __attribute__((cold)) void note_counter() noexcept;
-    Stream &pointed(const char *text) noexcept;
+    __attribute__((cold)) Stream &streamed(int32_t value) noexcept;
+    __attribute__((cold)) Stream &streamed(uint32_t value) noexcept;
+    __attribute__((cold)) Stream &streamed(int64_t value) noexcept;
+    __attribute__((cold)) Stream &streamed(uint64_t value) noexcept;
+    __attribute__((cold)) Stream &streamed(double value) noexcept;
+    __attribute__((cold)) Stream &streamed(const char *text) noexcept;
+    __attribute__((cold)) Stream &streamed(const char *text, size_t length) noexcept;
+    __attribute__((cold)) void note_counter(int64 counter) noexcept;
 
-    // Without memory a long text becomes empty.
-    void put_text(const char *text, size_t length) noexcept;
-    bool put_far(const char *text, uint32_t length) noexcept;
+    // Places a text behind the values, but for the shape; returns the bytes of values then. Without memory a long text becomes empty.
+    uint32_t put_text(const char *text, size_t length) noexcept;
+    uint32_t put_pointed(const char *text) noexcept;
+    uint32_t place_text(const char *text, size_t length) noexcept;
+    void add_text(const char *text, size_t length) noexcept;
+    __attribute__((cold)) uint32_t put_far(const char *text, uint32_t length) noexcept;
     template <class Use> void each(const Use &use) noexcept;
     void trim() noexcept;
     bool is_pristine() const noexcept;
@@ -268,10 +279,10 @@ private:
     uint64_t shape_ = EMPTY;
     // Distinguishes constant texts from others.
     uint64_t literals_ = 0;
-    // Bytes of values, and how many constant texts there are.
+    // Bytes of values.
     uint32_t used_ = 0;
-    uint32_t constants_ = 0;
     uint32_t bits_ = 0;
+    // The constant texts, each at its place among the items.
     const char *texts_[ITEMS_MAX];
     uint8_t near_[NEAR_BYTES];
     // Text behind the values.
@@ -282,7 +293,8 @@ private:
 // The temporary in front of stream(). It lives until the end of the statement.
 class Statement {
 public:
-    LOGDRIVE_GLOG_INLINE_ explicit Statement(StreamSite *site, int64 counter = 0) noexcept : stream_(Stream::take(site, counter)) {}
+    LOGDRIVE_GLOG_INLINE_ explicit Statement(StreamSite *site) noexcept : stream_(Stream::take(site)) { stream_.begin(); }
+    Statement(StreamSite *site, int64 counter) noexcept : stream_(Stream::take_counted(site, counter)) { stream_.begin(); }
     LOGDRIVE_GLOG_INLINE_ ~Statement() { stream_.finish(); }
     Statement(const Statement &) = delete;
     Statement &operator=(const Statement &) = delete;
