@@ -107,7 +107,10 @@ var errNoDrain = errors.New("no drain")
 
 func (c *core) start(options *Options) error {
 	var problems []error
-	if options.Agent != "" {
+	// An agent writes files of its own. What the program wants besides one file is written by a sidecar, which has its
+	// standard output, too.
+	ownSinks := options.hasOwnSinks()
+	if options.Agent != "" && !ownSinks {
 		err := c.joinAgent(options)
 		if err == nil {
 			return nil
@@ -125,6 +128,14 @@ func (c *core) start(options *Options) error {
 		return err
 	}
 	problems = append(problems, err)
+	if options.Agent != "" && ownSinks {
+		joined := c.joinAgent(options)
+		if joined == nil {
+			c.notice("the agent at %s has the log, and the sinks of the program have nothing: %v", options.Agent, err)
+			return nil
+		}
+		problems = append(problems, joined)
+	}
 	if options.Level == "" {
 		// Debug records are cheap in a ring, but not on a terminal.
 		c.filter.Store(&filter{all: LevelInfo})

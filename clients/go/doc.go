@@ -14,12 +14,13 @@
 //
 // # Where the records go
 //
-// The drain is the program `logdrive`. With LOGDRIVE_AGENT, or [Options.Agent], an agent drains the session; else the
-// module starts `logdrive` as its sidecar, from LOGDRIVE_BIN, [Options.Bin] or PATH. The sidecar outlives the program, so
-// that a crash loses nothing that a call had written. Where both are killed at once, the session stays in
-// /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover` brings it into the log. In a container the
-// sidecar ends with process 1: call [Logger.Close] or [Logger.EndOnSignals], and set [Options.RunDir] to a volume. Where there is
-// no such program, the package reports that once, and writes records to standard error through [log/slog.TextHandler].
+// The drain is the program `logdrive`. With LOGDRIVE_AGENT, or [Options.Agent], an agent drains the session, if the log is
+// one file; else, and for standard output or several sinks, the module starts `logdrive` as its sidecar, from LOGDRIVE_BIN,
+// [Options.Bin] or PATH. The sidecar outlives the program, so that a crash loses nothing that a call had written. Where both
+// are killed at once, the session stays in /dev/shm/logdrive-UID, and the next start of the program or `logdrive recover`
+// brings it into the log. In a container the sidecar ends with process 1: call [Logger.Close] or [Logger.EndOnSignals], and
+// set [Options.RunDir] to a volume. Where there is no such program, the package reports that once, and writes records to
+// standard error through [log/slog.TextHandler].
 //
 // # Package slog, package log
 //

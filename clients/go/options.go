@@ -113,8 +113,9 @@ type Options struct {
 	// that user work after the change. Directories that are there stay whose they are. It has no effect in a program that
 	// has that user already, or whose session an agent drains. Default: nil, for none.
 	RunAs *User
-	// Agent is the socket of an agent that drains the session. The environment variable LOGDRIVE_AGENT takes precedence;
-	// "off" there means no agent. Default: none.
+	// Agent is the socket of an agent that drains the session, and writes it where its configuration says. With Sinks, or
+	// with Stdout as Path, the program writes its log itself, and the agent has it only where the program `logdrive` is
+	// missing. The environment variable LOGDRIVE_AGENT takes precedence; "off" there means no agent. Default: none.
 	Agent string
 	// Bin is the program `logdrive`, which drains the session when there is no agent. The environment variable
 	// LOGDRIVE_BIN takes precedence. Default: the one in PATH.

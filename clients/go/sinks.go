@@ -13,7 +13,7 @@ import (
 	"github.com/logdrive/logdrive/clients/go/internal/ring"
 )
 
-// Stdout is the path of the program's standard output, as containers have it. One sink may have it. An agent does not take it.
+// Stdout is the path of the program's standard output, as containers have it. One sink may have it.
 const Stdout = "-"
 
 // Sink is a further place where records go. Its options are those of [Options].
@@ -157,6 +157,9 @@ func (o *Options) console() int {
 	}
 	return -1
 }
+
+// hasOwnSinks reports whether the log is more than one file.
+func (o *Options) hasOwnSinks() bool { return len(o.sinks) > 1 || o.console() >= 0 }
 
 // hasJSON reports whether a sink has lines of JSON.
 func (o *Options) hasJSON() bool {

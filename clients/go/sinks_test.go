@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // TestSeveralSinksGetTheirRecords writes one log as text, another as JSON, and warnings into a third.
@@ -69,12 +71,54 @@ func stdoutLines() {
 }
 
 // TestStandardOutputOfTheProgramIsASink runs a program in a container's way: its log is its standard output.
-func TestStandardOutputOfTheProgramIsASink(t *testing.T) {
-	dir := t.TempDir()
+func TestStandardOutputOfTheProgramIsASink(t *testing.T) { checkStdout(t, t.TempDir(), "off") }
+
+// TestAnAgentLeavesAProgramItsSinks does the same where the program is told of an agent.
+func TestAnAgentLeavesAProgramItsSinks(t *testing.T) {
+	bin, dir := program(t), t.TempDir()
+	agent := startAgent(t, bin, dir)
+	defer func() { _ = agent.Wait() }()
+	defer func() { _ = agent.Process.Signal(syscall.SIGTERM) }()
+	socket := filepath.Join(dir, "a.sock")
+	checkStdout(t, dir, socket)
+
+	// Without a program of its own the agent has the log, which says why.
+	second := filepath.Join(dir, "second.log")
+	logger, _ := started(t, func(o *Options) {
+		o.Agent, o.Sinks, o.Bin = socket, []Sink{{Path: second}}, filepath.Join(dir, "missing")
+		t.Setenv("LOGDRIVE_BIN", "")
+	})
+	logger.Info("to the agent")
+	// The line about the agent is written by a goroutine.
+	found := func() string {
+		if err := logger.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(filepath.Join(dir, "all.log"))
+		return string(text)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(found(), "has the log, and the sinks of the program have nothing"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q", found())
+		}
+	}
+	if err := logger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "all.log")); !strings.Contains(string(text), " to the agent") {
+		t.Errorf("%q", text)
+	}
+	if _, err := os.Stat(second); err == nil {
+		t.Error("the second sink has a file")
+	}
+}
+
+func checkStdout(t *testing.T, dir, agent string) {
+	t.Helper()
 	path := filepath.Join(dir, "lines.json")
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), crashEnv+"=stdout", "LOGDRIVE_GO_PATH="+path, "LOGDRIVE_GO_RUN="+filepath.Join(dir, "run"),
-		"LOGDRIVE_BIN="+program(t), "LOGDRIVE_AGENT=off", "LOGDRIVE=")
+		"LOGDRIVE_BIN="+program(t), "LOGDRIVE_AGENT="+agent, "LOGDRIVE=")
 	var words bytes.Buffer
 	command.Stderr = &words
 	text, err := command.Output()
