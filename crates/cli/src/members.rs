@@ -56,10 +56,7 @@ pub(crate) fn read(given: &Spanned<DeValue<'_>>, is_backup: bool) -> Result<Vec<
 fn plain(text: &str, span: Range<usize>, is_backup: bool) -> Result<MemberOptions, Wrong> {
     let address: Address = text
         .parse()
-        .map_err(|error: logdrive_ship::TransportError| (span.clone(), error.to_string()))?;
-    if let Some(why) = carries_no_records(&address) {
-        return Err((span, why));
-    }
+        .map_err(|error: logdrive_ship::TransportError| (span, error.to_string()))?;
     let mut member = MemberOptions::new(address);
     member.is_backup = is_backup;
     Ok(member)
@@ -101,16 +98,6 @@ fn described(table: &DeTable<'_>, span: Range<usize>, is_backup: bool) -> Result
     Ok(member)
 }
 
-/// Why records cannot be sent to an address, or taken there; `None` when they can.
-pub(crate) fn carries_no_records(address: &Address) -> Option<String> {
-    matches!(address, Address::Udp(_)).then(|| {
-        format!(
-            "{address} carries messages only: each record is acknowledged, and sent again until it is, which wants a \
-             connection; use quic:// for the same network"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +128,6 @@ mod tests {
                 "to = [\"ftp://a:1\"]",
                 "\"ftp://a:1\": `ftp://a:1` is no address: it begins with one of shm://",
             ),
-            ("to = [\"udp://127.0.0.1:1\"]", "carries messages only"),
             ("to = [{ weight = 1 }]", "`address` is missing"),
             ("to = [{ address = 7 }]", "7: this is no address"),
             (

@@ -149,6 +149,7 @@ fn records_are_acknowledged_from_the_disk_over_each_transport() {
         "shm:///SHM",
         "tls://127.0.0.1:0",
         "quic://127.0.0.1:0",
+        "udp://127.0.0.1:0",
     ]
     .into_iter()
     .enumerate()

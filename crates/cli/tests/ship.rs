@@ -16,6 +16,7 @@ use std::time::Duration;
 use support::VICTIM_DIR;
 use support::agent::{Agent, ONE_FILE, configure, log_of, place, socket};
 use support::collector::{World, cycles};
+use support::datagrams::LossyProxy;
 
 const TO: &str = "LOGDRIVE_CLI_TEST_TO";
 const SPOOL: &str = "LOGDRIVE_CLI_TEST_SPOOL";
@@ -69,6 +70,10 @@ fn program() {
                         logdrive::error!(id, "order filled");
                     }
                 }
+                println!("done");
+            }
+            "long" => {
+                logdrive::info!(filler = "x".repeat(number(1) as usize), "long");
                 println!("done");
             }
             "flush" => println!("done {}", logdrive::flush()),
@@ -188,6 +193,50 @@ fn a_program_ships_records_whose_fields_keep_their_types() {
     assert_eq!(first["pid"], pid);
     let session = first["session"].as_str().expect("text");
     assert!(session.len() == 32 && first["host"].is_string(), "{first}");
+}
+
+/// Datagrams may be lost, doubled and out of order, each of both ends may be killed.
+#[test]
+fn records_over_datagrams_that_are_lost_are_there_once() {
+    let world = World::new();
+    let (collector, address) = world.collect("udp://127.0.0.1:0", &[]);
+    let proxy = LossyProxy::start(&address, 20, 7);
+    let mut collector = Some(collector);
+    let mut next = 0;
+    for cycle in 0..cycles(3) as u64 {
+        let mut program = start(&world, &[(TO, &proxy.address)]);
+        let count = 3_000 + cycle * 997 % 5_000;
+        program.ask(&format!("log {next} {}", next + count), "done");
+        next += count;
+        match cycle % 3 {
+            0 => {
+                assert_eq!(program.ask("deliver", "done"), "true");
+                program.end();
+            }
+            1 => program.kill(),
+            _ => {
+                if let Some(mut collector) = collector.take() {
+                    collector.kill();
+                }
+                program.kill();
+                collector = Some(world.collect(&address, &[]).0);
+            }
+        }
+    }
+    let mut program = start(&world, &[(TO, &proxy.address)]);
+    // A record that fits into no usual datagram.
+    program.ask("long 5000", "done");
+    assert_eq!(program.ask("deliver", "done"), "true");
+    program.end();
+    let run = world.path("run");
+    let run = run.to_str().expect("text");
+    let recovered = support::run(world.directory.path(), &["recover", "--all", "--run-dir", run]);
+    assert!(recovered.status.success(), "{recovered:?}");
+    assert!(proxy.lost.load(Ordering::Relaxed) > 10);
+    collector.expect("it runs").end();
+    check(&world, next);
+    let is_long = |line: &String| line.contains(&"x".repeat(5_000));
+    assert_eq!(world.raw().iter().filter(|line| is_long(line)).count(), 1);
 }
 
 #[test]

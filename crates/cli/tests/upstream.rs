@@ -252,14 +252,7 @@ fn refused(args: &[&str], words: &str) {
 }
 
 #[test]
-fn what_carries_no_records_is_refused_with_the_reason() {
-    let messages = "carries messages only: each record is acknowledged";
-    refused(&["send", "-", "--to", "udp://127.0.0.1:7140"], messages);
-    refused(&["send", "-", "--backup", "udp://127.0.0.1:7140"], messages);
-    refused(
-        &["collect", "--out", "x", "--listen", "udp://127.0.0.1:0"],
-        messages,
-    );
+fn what_is_no_address_is_refused_with_the_reason() {
     refused(
         &["send", "-", "--to", "ftp://logs.example.org:7140"],
         "it begins with one of shm://, unix://, tcp://, tls://, quic://, udp://",

@@ -111,7 +111,7 @@ pub enum CollectorError {
         /// The file.
         path: PathBuf,
     },
-    /// The options do not allow a connection, such as an address that carries no records.
+    /// The options do not allow a connection, such as an address beyond this machine without encryption.
     #[error(transparent)]
     Ship {
         /// Cause, with the address.

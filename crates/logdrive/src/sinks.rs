@@ -223,11 +223,11 @@ pub struct Ship {
 
 #[cfg(all(feature = "ship", target_os = "linux"))]
 impl Ship {
-    /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`, `quic://HOST:PORT`. Records go
+    /// A collector at an address: `unix:///PATH`, `shm:///PATH`, `tcp://HOST:PORT`, `tls://HOST:PORT`, `quic://HOST:PORT`, `udp://HOST:PORT`. Records go
     /// typed, and the collector lays them out; with [`Ship::layout`] lines are laid out here and sent.
     ///
     /// # Errors
-    /// When it is no address. One that this build cannot use, or that carries no records, is an error of the logger's start.
+    /// When it is no address. One that this build cannot use is an error of the logger's start.
     pub fn to(address: &str) -> Result<Self, logdrive_ship::TransportError> {
         let options = logdrive_drain::ship::ShipOptions::new(vec![address.parse()?]);
         let mut sink = SinkOptions::new(Target::Ship(Box::new(options.clone())));

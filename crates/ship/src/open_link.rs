@@ -40,10 +40,15 @@ pub(crate) fn open_link(
         Address::Tls(host_port) => Box::new(crate::link::tls::connect(address, host_port, options, end)?),
         #[cfg(feature = "quic")]
         Address::Quic(host_port) => Box::new(crate::quic::connect(address, host_port, options, end)?),
-        Address::Udp(_) => {
-            return Err(TransportError::OneWay {
-                address: address.to_string(),
-            });
+        Address::Udp(host_port) => {
+            let peer = host_port.resolve_until(end).map_err(failed)?.first().copied();
+            let peer = peer.ok_or_else(|| failed(io::ErrorKind::AddrNotAvailable.into()))?;
+            if !options.insecure && !peer.ip().is_loopback() {
+                return Err(TransportError::Insecure {
+                    address: address.to_string(),
+                });
+            }
+            Box::new(SocketLink::connect_udp(peer, options).map_err(failed)?)
         }
         #[allow(unreachable_patterns, reason = "some builds have all transports")]
         other => {

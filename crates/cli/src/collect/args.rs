@@ -1,6 +1,6 @@
 //! Arguments of `logdrive collect`.
 
-use super::record_address;
+use super::address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
 use logdrive_collector::StoreFormat;
@@ -37,8 +37,8 @@ Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";
 #[derive(Debug, Args)]
 #[command(after_long_help = COLLECT_EXAMPLES)]
 pub(crate) struct CollectArgs {
-    /// Where to listen: unix:///PATH, shm:///PATH, tcp://, tls:// or quic://HOST:PORT; may be given several times
-    #[arg(short, long, value_name = "ADDRESS", value_parser = record_address)]
+    /// Where to listen: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
+    #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Vec<Address>,
     /// The directory for log and ledger
     #[arg(short, long, value_name = "DIR")]

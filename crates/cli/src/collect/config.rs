@@ -1,6 +1,6 @@
 //! The collector's configuration: a file in TOML, and the command line before it.
 
-use super::{CollectArgs, record_address};
+use super::{CollectArgs, address};
 use crate::config::init::flat_text;
 use crate::config::load::load_flat;
 use crate::config::parse::parse_flat;
@@ -102,7 +102,7 @@ fn set_listen(config: &mut CollectConfig, value: Value) -> Result<(), Wrong> {
         return Err(Wrong::new("expected addresses"));
     };
     let addresses = addresses.iter();
-    let read = addresses.map(|(text, span)| record_address(text).map_err(|why| Wrong::new(why).at(span)));
+    let read = addresses.map(|(text, span)| address(text).map_err(|why| Wrong::new(why).at(span)));
     config.listen = read.collect::<Result<_, _>>()?;
     Ok(())
 }
@@ -242,8 +242,6 @@ mod tests {
         }
         assert!(shown.contains("did you mean `idle_timeout`?"), "{shown}");
         assert!(shown.contains("it begins with one of shm://"), "{shown}");
-        let udp = parse("listen = [\"udp://127.0.0.1:1\"]").expect_err("no records");
-        assert!(udp[0].found.contains("carries messages only"), "{udp:?}");
         assert!(parse("listen = [").is_err());
     }
 }

@@ -7,7 +7,6 @@ pub(crate) use args::CollectArgs;
 
 use crate::descriptors::raise_descriptor_limit;
 use crate::error::CliError;
-use crate::members::carries_no_records;
 use crate::output::service_note;
 use crate::paint::ColorChoice;
 use crate::signals::Signals;
@@ -148,15 +147,6 @@ fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliErro
 }
 
 /// Reads an address that records go to or come from.
-pub(crate) fn record_address(text: &str) -> Result<Address, String> {
-    let address = address(text)?;
-    match carries_no_records(&address) {
-        Some(why) => Err(why),
-        None => Ok(address),
-    }
-}
-
-/// Reads an address of the command line.
 pub(crate) fn address(text: &str) -> Result<Address, String> {
     text.parse()
         .map_err(|error: logdrive_ship::TransportError| error.to_string())

@@ -1,6 +1,6 @@
 //! The command line of `logdrive send`.
 
-use crate::collect::record_address;
+use crate::collect;
 use crate::config::units::{duration_text, read_duration};
 use crate::members::WEIGHT_MAX;
 use clap::{Args, ValueEnum};
@@ -160,7 +160,7 @@ fn record_member(text: &str) -> Result<MemberOptions, String> {
         Some((address, weight)) => (address, Some(weight)),
         None => (text, None),
     };
-    let mut member = MemberOptions::new(record_address(address)?);
+    let mut member = MemberOptions::new(collect::address(address)?);
     if let Some(weight) = weight {
         let found = weight
             .parse()

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_line_and_what_is_allowed() {
         let wrong = "to = \"x\"\npolicy = \"best\"\nzstd = 20\nspol = \"x\"\nbreaker_open = \"1ms\"\nhealth_every = 5\n\
-                     breaker_failures = 0\nbackup = [\"udp://127.0.0.1:1\"]\n";
+                     breaker_failures = 0\nbackup = [\"ftp://127.0.0.1:1\"]\n";
         let problems = parse(wrong, &SendArgs::default()).expect_err("all wrong");
         assert_eq!(problems.len(), 8);
         let shown =
@@ -249,7 +249,7 @@ mod tests {
             (5, "\"1ms\" is less than 10ms"),
             (6, "from \"100ms\" to \"1h\", or \"off\""),
             (7, "1 to 1000, or \"off\""),
-            (8, "carries messages only"),
+            (8, "it begins with one of shm://"),
         ] {
             assert!(
                 shown.contains(&format!("s.toml:{line}:")) && shown.contains(words),

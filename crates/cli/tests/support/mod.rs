@@ -3,6 +3,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod collector;
+pub(crate) mod datagrams;
 
 use logdrive_testkit::{Process, report, this_test};
 use std::io::Write;

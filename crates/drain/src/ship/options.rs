@@ -40,7 +40,7 @@ pub struct ShipOptions {
 
 /// Description of addresses of collectors.
 const ADDRESSES: &str = "a list of addresses such as [\"tls://logs.example.org:7140\"]; also \"unix:///PATH\", \
-     \"shm:///PATH\", \"tcp://HOST:PORT\", \"quic://HOST:PORT\", and tables such as { address = \"tls://logs.example.org:7140\", \
+     \"shm:///PATH\", \"tcp://HOST:PORT\", \"quic://HOST:PORT\", \"udp://HOST:PORT\", and tables such as { address = \"tls://logs.example.org:7140\", \
      weight = 3, backup = false }, with weights from 0, which is never used, to 1000; at most 16 of them";
 
 words!(Policy {

@@ -30,6 +30,11 @@ impl Reconnect {
         address: &Address,
         options: &Options,
     ) -> Result<(Self, Connection, Hello), TransportError> {
+        if let Address::Udp(_) = address {
+            return Err(TransportError::OneWay {
+                address: address.to_string(),
+            });
+        }
         let (connection, hello) = Connection::connect(address, options, HELLO_ACKS)?;
         let reconnect = Self {
             address: address.clone(),

@@ -104,17 +104,11 @@ pub(super) fn choose_first(group: &mut Group, members: &[MemberOptions]) {
 
 /// Returns whether records may be sent to a member.
 pub(super) fn check_member(member: &MemberOptions, options: &Options) -> Result<(), TransportError> {
-    if let Address::Udp(_) = member.address {
-        return Err(TransportError::OneWay {
-            address: member.address.to_string(),
-        });
-    }
     member.address.check(options.insecure)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Forwarder;
     use super::*;
     use crate::upstream::Policy;
 
@@ -136,13 +130,5 @@ mod tests {
             of_first += u32::from(group.address(id).is_some_and(|to| to.to_string() == "unix:///a"));
         }
         assert!((2_850..3_150).contains(&of_first), "{of_first} of 4000");
-    }
-
-    #[test]
-    fn what_carries_no_records_is_refused() {
-        let mut forward = ForwardOptions::new(1, 1);
-        forward.members = vec![member("udp://127.0.0.1:1", 1)];
-        let error = Forwarder::start(&[], &Options::default(), &forward).expect_err("one way");
-        assert!(matches!(error, TransportError::OneWay { .. }), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use crate::TransportError;
 use crate::address::Address;
 use crate::connection::{Connection, open_guarded};
 use crate::hello::{Format, HELLO_ACKS, HELLO_ELSEWHERE, Reason, Role};
-use crate::limits::RETRY_MS;
+use crate::limits::{RETRY_MS, UDP_CREDIT_WAIT_MS};
 use crate::options::Options;
 use crate::session::{RecordBatch, Shipper, compress};
 use crate::upstream::{Group, MemberId, MemberOptions, MemberState, Policy};
@@ -19,6 +19,12 @@ use std::time::{Duration, Instant};
 
 /// Time that the thread waits for acknowledgements before it checks for new batches.
 const ACK_WAIT: Duration = Duration::from_millis(2);
+
+/// Time without an acknowledgement after which datagrams are sent again.
+const DATAGRAM_RESEND: Duration = Duration::from_millis(UDP_CREDIT_WAIT_MS);
+/// Answers without progress after which they are sent again at once, and the least pause before that happens again.
+const REPEATS_MIN: u32 = 2;
+const RESEND_PAUSE: Duration = Duration::from_millis(10);
 
 /// The members that records may go to, and the one of the connection.
 struct Members {
@@ -47,8 +53,48 @@ struct Liveness {
     connect_ends: Instant,
     /// Time of the last frame of the other end, or at which it had nothing to say.
     last_received: Instant,
+    /// Datagrams that may be lost; none over a stream.
+    datagrams: Option<Datagrams>,
     /// Time of a keepalive question that has not been answered.
     keepalive_sent: Option<Instant>,
+}
+
+/// Loss of datagrams that are under way.
+struct Datagrams {
+    /// Time at which all count as lost.
+    lost_at: Instant,
+    /// Answers without progress: something was lost before what they answer.
+    repeats: u32,
+    /// Time of the last resend.
+    resent: Instant,
+}
+
+impl Datagrams {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            lost_at: now + DATAGRAM_RESEND,
+            repeats: 0,
+            resent: now,
+        }
+    }
+
+    /// Takes note of so many frames of the other end. Returns whether all that is under way is to be sent again.
+    fn look(&mut self, has_progress: bool, frames: u32) -> bool {
+        let now = Instant::now();
+        if has_progress {
+            (self.lost_at, self.repeats) = (now + DATAGRAM_RESEND, 0);
+            return false;
+        }
+        self.repeats += frames;
+        let is_told =
+            self.repeats >= REPEATS_MIN && now.saturating_duration_since(self.resent) >= RESEND_PAUSE;
+        if !is_told && now < self.lost_at {
+            return false;
+        }
+        (self.lost_at, self.repeats, self.resent) = (now + DATAGRAM_RESEND, 0, now);
+        true
+    }
 }
 
 /// State of the thread.
@@ -108,6 +154,7 @@ impl Runner {
             liveness: Liveness {
                 connect_ends: now,
                 last_received: now,
+                datagrams: None,
                 keepalive_sent: None,
             },
             connections: 0,
@@ -253,6 +300,10 @@ impl Runner {
         self.members.is_reselected = false;
         self.liveness.connect_ends = Instant::now() + self.options.timeouts.connect;
         let end = self.liveness.connect_ends;
+        let is_datagrams = matches!(address, Address::Udp(_));
+        self.liveness.datagrams = is_datagrams.then(Datagrams::new);
+        let datagram_bytes = is_datagrams.then_some(self.options.datagram_bytes);
+        self.shipper.set_datagram_bytes(datagram_bytes);
         let made = open_guarded(&address, &self.options, end).and_then(|mut connection| {
             let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
@@ -398,8 +449,11 @@ impl Runner {
         }
         let waits = !self.shipper.is_all_acknowledged() || !self.shipper.is_established();
         let mut timeout = if waits { ACK_WAIT } else { Duration::ZERO };
+        let acknowledged = self.shipper.acknowledged();
+        let mut frames = 0;
         while let Some(frame) = connection.next(timeout)? {
             timeout = Duration::ZERO;
+            frames += 1;
             let taken = self.shipper.receive(&frame);
             taken.map_err(|reason| refused(&connection.address, reason))?;
             self.liveness.last_received = Instant::now();
@@ -411,6 +465,14 @@ impl Runner {
                     self.members.group.succeeded(*id);
                     self.members.tried.clear();
                 }
+            }
+        }
+        if let Some(datagrams) = &mut self.liveness.datagrams {
+            let has_progress = !waits || self.shipper.acknowledged() > acknowledged;
+            if datagrams.look(has_progress, frames)
+                && let Some(hello) = self.shipper.resend()
+            {
+                connection.send_parts(&mut [IoSlice::new(&hello)])?;
             }
         }
         self.source.release(&self.shipper)?;

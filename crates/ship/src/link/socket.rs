@@ -1,4 +1,4 @@
-//! Unix and TCP stream sockets. They stay in blocking mode, so that waiting for an answer is one system call; where
+//! Unix and TCP stream sockets, and sockets of datagrams, of which each is a frame. They stay in blocking mode, so that waiting for an answer is one system call; where
 //! nothing may block, each call says so.
 
 use super::{Link, timespec};
@@ -11,7 +11,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -98,6 +98,19 @@ impl SocketLink {
             }
         }
         Err(last)
+    }
+
+    /// A socket whose datagrams go to this peer, and come from it alone.
+    pub(crate) fn connect_udp(peer: SocketAddr, options: &Options) -> io::Result<Self> {
+        let any: IpAddr = match peer {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(peer)?;
+        let socket = OwnedFd::from(socket);
+        set_buffer_sizes(socket.as_fd(), options);
+        Self::new(socket, peer.ip().is_loopback(), false)
     }
 
     pub(crate) fn tcp(stream: TcpStream, options: &Options) -> io::Result<Self> {

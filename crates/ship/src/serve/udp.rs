@@ -8,7 +8,7 @@ use crate::hello::Reason;
 use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::link::{set_receive_buffer, wait_for_socket};
 use crate::options::Options;
-use crate::session::Outbox;
+use crate::session::{Outbox, awaited_ack, put_deferred_ack};
 use nix::sys::socket::{setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use std::collections::HashMap;
@@ -26,6 +26,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFERS: usize = 8;
 /// Buffers of one receive where each holds one datagram.
 const BUFFERS_SINGLE: usize = quinn_udp::BATCH_SIZE;
+/// Time between two checks for acknowledgements of a service that gives them later.
+const ACK_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Time between two checks of deadlines.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -88,14 +90,25 @@ impl Socket {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if active.elapsed() >= shared.options.spin {
+                        let awaits = peers
+                            .values()
+                            .any(|peer| awaited_ack(&peer.session.server).is_some());
+                        let timeout = if awaits {
+                            ACK_CHECK_INTERVAL
+                        } else {
+                            SWEEP_INTERVAL
+                        };
                         // An interruption or a failure only makes us look once more.
-                        let _ = wait_for_socket(self.socket.as_fd(), false, SWEEP_INTERVAL);
+                        let _ = wait_for_socket(self.socket.as_fd(), false, timeout);
                     }
                 }
                 // About a datagram that we sent to a peer that has gone.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 // What lasts must not keep the thread busy.
                 Err(_) => std::thread::sleep(SWEEP_INTERVAL),
+            }
+            if shared.service.defers_acks() {
+                self.send_deferred_acks(&mut peers, &mut out, shared);
             }
             if last_sweep.elapsed() >= SWEEP_INTERVAL {
                 last_sweep = Instant::now();
@@ -150,6 +163,30 @@ impl Socket {
                 // As above.
                 let _ = self.socket.send_to(out, address);
                 out.clear();
+            }
+        }
+    }
+
+    /// Sends what the service has acknowledged meanwhile, and ends peers whose records it cannot keep.
+    fn send_deferred_acks(
+        &self,
+        peers: &mut HashMap<SocketAddr, UdpPeer>,
+        out: &mut Vec<u8>,
+        shared: &ServerState,
+    ) {
+        let mut refused = Vec::new();
+        for (address, peer) in peers.iter_mut() {
+            let reason = put_deferred_ack(&mut peer.session.server, out);
+            refused.extend(reason.map(|reason| (*address, reason)));
+            if !out.is_empty() {
+                // Full buffers lose it, which is what datagrams do.
+                let _ = self.socket.send_to(out, address);
+                out.clear();
+            }
+        }
+        for (address, reason) in refused {
+            if let Some(mut peer) = peers.remove(&address) {
+                peer.session.closed(reason, shared);
             }
         }
     }

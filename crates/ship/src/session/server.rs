@@ -490,6 +490,8 @@ impl Server {
         if next < header.sequence {
             // Over datagrams a batch before it was lost, or is late; over a stream that cannot be.
             return if self.lossy {
+                // It learns what is wanted.
+                self.ack_due = true;
                 Ok(())
             } else {
                 Err(Reason::Unexpected)

@@ -3,7 +3,7 @@
 use super::definitions::{ConnectionDefinitions, Part, RecordPayload};
 use crate::frame::{FLAG_ACK, FLAG_ZSTD, Frame, HEADER_BYTES, Header, Kind};
 use crate::hello::{Format, HELLO_UNCHECKED, Hello, Reason, decode_goodbye, decode_number};
-use crate::limits::FRAME_BYTES_MAX;
+use crate::limits::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
 use std::collections::VecDeque;
 
 /// Records of one session that are sent together.
@@ -67,6 +67,16 @@ struct Resent {
     batches: u64,
 }
 
+/// Bounds of the frames, and the way to keep batches of typed records within them.
+#[derive(Debug)]
+struct Cutting {
+    split: Option<SplitRecords>,
+    /// Bytes of a datagram, where frames are datagrams: they may be lost, and come twice.
+    datagram_bytes: Option<usize>,
+    /// Bytes of the longest frame that the other end accepts.
+    longest_bytes: usize,
+}
+
 /// Sends the records of one session, at least once, in order.
 ///
 /// ```
@@ -94,7 +104,7 @@ pub struct Shipper {
     next: u64,
     acknowledged_until: u64,
     definitions: ConnectionDefinitions,
-    split: Option<SplitRecords>,
+    cutting: Cutting,
 }
 
 impl Shipper {
@@ -117,7 +127,11 @@ impl Shipper {
             next,
             acknowledged_until: next,
             definitions: ConnectionDefinitions::default(),
-            split: None,
+            cutting: Cutting {
+                split: None,
+                datagram_bytes: None,
+                longest_bytes: FRAME_BYTES_MAX,
+            },
         }
     }
 
@@ -132,8 +146,13 @@ impl Shipper {
     /// Cuts batches of typed records like this where the other end accepts shorter frames only.
     #[must_use]
     pub fn with_split(mut self, split: Option<SplitRecords>) -> Self {
-        self.split = split;
+        self.cutting.split = split;
         self
+    }
+
+    /// Sends frames as datagrams of so many bytes at most from the next connection on; `None` over a stream.
+    pub fn set_datagram_bytes(&mut self, bytes: Option<usize>) {
+        self.cutting.datagram_bytes = bytes;
     }
 
     /// Takes a batch and gives its first number.
@@ -180,7 +199,7 @@ impl Shipper {
             }
             self.held_bytes -= batch.payload.len();
             let parts = match self.hello.format {
-                Format::Records => split_records(batch, self.split, payload_max),
+                Format::Records => split_records(batch, self.cutting.split, payload_max),
                 _ => split_lines(batch, payload_max),
             };
             for part in parts {
@@ -193,7 +212,7 @@ impl Shipper {
     /// Returns whether what comes next is longer than what the other end accepts, and cannot be cut.
     pub fn is_blocked_by_oversized(&self) -> bool {
         let next = self.queue.get(self.sent).filter(|_| self.is_established());
-        next.is_some_and(|batch| self.least_bytes(batch) > self.peer_frame_bytes as u64)
+        next.is_some_and(|batch| self.least_bytes(batch) > self.cutting.longest_bytes as u64)
     }
 
     /// Bytes of the frame that a batch takes at least.
@@ -252,14 +271,33 @@ impl Shipper {
         self.disconnected();
         self.state = State::Handshake;
         self.hello.next = self.queue.front().map_or(self.next, |batch| batch.first);
-        let mut out = Vec::new();
-        Header::new(Kind::Hello, 0).put(&[&self.hello.encode()], true, &mut out);
-        out
+        self.hello_frame()
+    }
+
+    /// What was under way may be lost: it waits again. Returns a frame to send first, where the hello was not answered.
+    pub fn resend(&mut self) -> Option<Vec<u8>> {
+        match self.state {
+            State::Handshake => Some(self.hello_frame()),
+            _ => {
+                self.wait_again();
+                None
+            }
+        }
     }
 
     /// The connection has ended: what was under way waits again.
     pub fn disconnected(&mut self) {
         self.state = State::Disconnected;
+        self.wait_again();
+    }
+
+    fn hello_frame(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&self.hello.encode()], true, &mut out);
+        out
+    }
+
+    fn wait_again(&mut self) {
         self.resent.until = self.resent.until.max(
             self.queue
                 .get(self.sent.wrapping_sub(1))
@@ -289,7 +327,11 @@ impl Shipper {
 
     fn finish_handshake(&mut self, hello: &Hello) -> Result<(), Reason> {
         if self.state != State::Handshake {
-            return Err(Reason::Unexpected);
+            // Datagrams come twice, and are answered twice.
+            return match self.cutting.datagram_bytes {
+                Some(_) => Ok(()),
+                None => Err(Reason::Unexpected),
+            };
         }
         if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
             return Err(Reason::Superseded);
@@ -303,7 +345,12 @@ impl Shipper {
         }
         self.state = State::Established;
         self.window_bytes = hello.credit_bytes;
-        self.peer_frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        let accepted = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        (self.peer_frame_bytes, self.cutting.longest_bytes) = match self.cutting.datagram_bytes {
+            // A record that fits into no datagram of this length goes in a longer one.
+            Some(bytes) => (accepted.min(bytes), accepted.min(DATAGRAM_BYTES_MAX)),
+            None => (accepted, accepted),
+        };
         self.split_oversized(0);
         if hello.next > self.next {
             // We were killed before the ack came: records up to there are kept already.
@@ -337,7 +384,13 @@ impl Shipper {
         let batch = self.queue.get(self.sent)?;
         let bytes = batch.bytes();
         let is_too_much = self.in_flight_bytes > 0 && self.in_flight_bytes + bytes > self.window_bytes;
-        let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
+        let is_longer = self.least_bytes(batch) > self.peer_frame_bytes as u64;
+        let frame_max = if is_longer {
+            self.cutting.longest_bytes
+        } else {
+            self.peer_frame_bytes
+        };
+        let payload_max = frame_max.saturating_sub(HEADER_BYTES);
         if is_too_much {
             return None;
         }
