@@ -35,6 +35,8 @@ mod client;
 #[cfg(feature = "udp")]
 mod datagrams;
 mod sender;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod transport;
 mod upstream;
 

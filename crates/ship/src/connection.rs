@@ -7,6 +7,7 @@ use crate::hello::{HELLO_ACKS, HELLO_UNCHECKED, Hello, Role, decode_goodbye};
 use crate::limits::{BUSY_SPIN_US, BUSY_WAIT_US, FRAME_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use crate::link::Link;
 pub use crate::link::wait_for_socket;
+use crate::nonblocking::NonBlocking;
 use crate::open_link::open_link;
 use crate::options::{Checksum, Options};
 use crate::receive_buffer::ReceiveBuffer;
@@ -468,6 +469,11 @@ impl Connection {
                 return Ok(false);
             }
         }
+    }
+
+    /// Hands the connection to a caller that may not block.
+    pub fn into_nonblocking(self) -> NonBlocking {
+        NonBlocking::new(self.link, self.address, self.checked, self.inbox)
     }
 
     /// See [`Link::abandon`].

@@ -52,6 +52,7 @@ pub mod hello;
 mod identity;
 pub mod limits;
 mod link;
+mod nonblocking;
 mod open_link;
 mod options;
 #[cfg(feature = "quic")]
@@ -68,5 +69,6 @@ pub use certificates::make_certificates;
 pub use clock::coarse_now;
 pub use error::TransportError;
 pub use identity::Identity;
+pub use nonblocking::{NonBlocking, Readiness};
 pub use options::{Checksum, Options, PeerLimits, Timeouts, TlsFiles, host_name};
 pub use serve::{ServerHandle, Stats, Threads, serve};

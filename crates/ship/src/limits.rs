@@ -88,6 +88,12 @@ pub const STREAMS_MAX: usize = 256;
 /// servers, far more than a call.
 pub const IDLE_LOOK_MS: u64 = 100;
 
+/// Commands of callers that wait for an asynchronous client's connection: enough for it to find some whenever it looks.
+pub const ASYNC_COMMANDS_MAX: usize = 1024;
+
+/// Messages of a server that wait in an asynchronous client.
+pub const ASYNC_PUSHED_MAX: usize = 1024;
+
 /// Requests of one connection that may wait for their answers.
 pub const REQUESTS_MAX: usize = 4096;
 

@@ -143,6 +143,8 @@ struct StreamQueue {
     changed: Condvar,
     /// The runtime has something to send.
     send_requested: Notify,
+    /// As `changed`, for a caller that is a task.
+    notify: Arc<Notify>,
 }
 
 impl StreamQueue {
@@ -152,7 +154,14 @@ impl StreamQueue {
             state: Mutex::default(),
             changed: Condvar::new(),
             send_requested: Notify::new(),
+            notify: Arc::default(),
         })
+    }
+
+    /// Something has come, or there is room again, or the stream has ended.
+    fn notify_change(&self) {
+        self.changed.notify_all();
+        self.notify.notify_one();
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
@@ -167,7 +176,7 @@ impl StreamQueue {
         let is_full = state.incoming_bytes > CREDIT_BYTES as usize;
         state.incoming.push_back(bytes);
         drop(state);
-        self.changed.notify_all();
+        self.notify_change();
         is_full
     }
 
@@ -194,7 +203,7 @@ impl StreamQueue {
         loop {
             let (bytes, is_done) = self.take_outgoing();
             if !bytes.is_empty() {
-                self.changed.notify_all();
+                self.notify_change();
                 return Some(bytes);
             }
             if is_done {
@@ -209,7 +218,7 @@ impl StreamQueue {
         state.has_ended = true;
         state.failure.get_or_insert(error);
         drop(state);
-        self.changed.notify_all();
+        self.notify_change();
         self.window.wake();
     }
 }
@@ -497,6 +506,10 @@ impl Link for QuicLink {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn notify(&self) -> Option<Arc<Notify>> {
+        Some(Arc::clone(&self.queue.notify))
     }
 
     fn is_integrity_protected(&self) -> bool {

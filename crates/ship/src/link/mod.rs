@@ -98,6 +98,17 @@ pub(crate) trait Link: Send {
     /// Descriptor that an event loop watches; `None` where the link needs a thread of its own.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Notified when something has come, or there is room again, in the place of a descriptor.
+    #[cfg(feature = "quic")]
+    fn notify(&self) -> Option<std::sync::Arc<tokio::sync::Notify>> {
+        None
+    }
+
+    /// Ends a wait for bytes, or the next one, from another thread; `None` where an event loop waits.
+    fn waker(&self) -> Option<Box<dyn Fn() + Send>> {
+        None
+    }
+
     /// Returns whether bytes may lie in the link although its descriptor has none: read until it would block.
     fn buffers_received(&self) -> bool {
         false

@@ -63,15 +63,6 @@ impl ShmLink {
         }
     }
 
-    /// Ends a wait for bytes, or the next one: as if its time were over.
-    pub(crate) fn waker(&self) -> impl Fn() + Send + 'static {
-        let (is_called, bell) = (Arc::clone(&self.is_called), Consumer::new(Arc::clone(&self.bell)));
-        move || {
-            is_called.store(true, Ordering::Relaxed);
-            bell.wake_all();
-        }
-    }
-
     /// Returns whether the other process still has its end.
     fn is_peer_alive(channel: &Channel) -> bool {
         let mut nothing = [0; 8];
@@ -225,6 +216,14 @@ impl Link for ShmLink {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn waker(&self) -> Option<Box<dyn Fn() + Send>> {
+        let (is_called, bell) = (Arc::clone(&self.is_called), Consumer::new(Arc::clone(&self.bell)));
+        Some(Box::new(move || {
+            is_called.store(true, Ordering::Relaxed);
+            bell.wake_all();
+        }))
     }
 
     fn rings(&mut self) -> Option<(&mut Consumer, &mut PipeWriter)> {

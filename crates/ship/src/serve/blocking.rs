@@ -40,7 +40,9 @@ pub(crate) fn start(channel: Channel, peer: Peer, shared: &Arc<ServerState>) {
 /// Serves a connection until it ends.
 fn serve(mut link: ShmLink, peer: Peer, shared: &ServerState) {
     let mut session = ServedSession::of_peer(peer, true, link.alignment(), shared);
-    session.outbox().set_waker(Box::new(link.waker()));
+    if let Some(waker) = link.waker() {
+        session.outbox().set_waker(waker);
+    }
     let end = exchange(&mut link, &mut session, shared);
     let (Ok(reason) | Err(reason)) = end;
     if end.is_err() {
