@@ -1,7 +1,7 @@
 //! Shutdown at an ordinary end that the program has not announced: an exit without a dropped guard, or a signal that asks
 //! the process to end. The log is drained within a bound, and then the end goes on as it would have.
 
-use logdrive_ring::{SessionHeader, local, ordinary_end, signals};
+use logdrive_ring::{SessionHeader, Unseen, local, ordinary_end, signals};
 use logdrive_wire::Level;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -113,6 +113,7 @@ fn write_and_go_on(signal: u32) {
 }
 
 fn at_exit() {
+    let _unseen = Unseen::new();
     // A child of a `fork` that has logged nothing has no logger, and must not touch the locks of its parent's.
     if SHUTDOWN.get().is_some_and(|shutdown| (shutdown.is_running)()) {
         let status = ordinary_end::exit_status();

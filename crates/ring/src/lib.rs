@@ -78,6 +78,8 @@ mod static_cell;
 #[cfg(not(loom))]
 pub mod thread_counts;
 #[cfg(not(loom))]
+mod thread_sanitizer;
+#[cfg(not(loom))]
 mod user;
 
 pub use {
@@ -117,6 +119,7 @@ pub use {
     session_header::{SessionHeader, SessionIdentity, SessionTotals},
     sink_account::{SINK_DROP_REASONS, SinkCounts, SinkDrops},
     static_cell::StaticCell,
+    thread_sanitizer::Unseen,
     user::{User, user_id},
     waker::AgentConnection,
 };

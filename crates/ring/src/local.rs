@@ -12,6 +12,7 @@ use crate::producer::{Admission, Hot, Producer};
 use crate::record_writer::RecordWriter;
 use crate::ring::Ring;
 use crate::thread_counts::slots::{self, ThreadCounts};
+use crate::thread_sanitizer::Unseen;
 use crate::{signals, sys};
 use core::cell::{Cell, UnsafeCell};
 use core::mem::{ManuallyDrop, offset_of};
@@ -234,6 +235,7 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         let _section = Section::masked();
+        let _unseen = Unseen::new();
         thread_states()
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -8,6 +8,7 @@ use crate::ordinary_end::{action_of, wait_for_last_words};
 use crate::session_header::SessionHeader;
 use crate::static_cell::StaticCell;
 use crate::sys;
+use crate::thread_sanitizer::Unseen;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::cell::{Cell, UnsafeCell};
@@ -30,6 +31,8 @@ static NOTING: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// Set in the logger's own threads.
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
+    /// Set there for the whole thread, where there is a sanitizer.
+    static UNSEEN: Cell<Option<Unseen>> = const { Cell::new(None) };
 }
 
 /// The actions that were in force before ours.
@@ -94,8 +97,13 @@ pub fn forget_header() {
 
 /// Keeps signals that are sent to the process away from the calling thread: they are for the program's own threads, and
 /// a pipe without a reader is an error of `write` here, never a signal. Faults of the thread itself are not held up.
+/// A thread sanitizer of the program sees nothing of the thread.
 pub fn block_in_thread() {
     IS_OWN.set(true);
+    let unseen = Unseen::new();
+    if unseen.is_effective() {
+        UNSEEN.set(Some(unseen));
+    }
     core::mem::forget(Held::new());
 }
 

@@ -284,6 +284,7 @@ pub(crate) fn connect(
     let thread = std::thread::Builder::new()
         .name("logdrive-quic".to_owned())
         .spawn(move || {
+            logdrive_ring::signals::block_in_thread();
             if is_denied {
                 logdrive_ring::local::deny_thread();
             }

@@ -92,6 +92,7 @@ impl Shared {
 
 /// The thread: passes until no request is left.
 fn work(shared: &Shared) {
+    logdrive_ring::signals::block_in_thread();
     // On Linux this touches the calling thread alone. Without the right to it the work is done all
     // the same, only less politely.
     #[cfg(target_os = "linux")]
