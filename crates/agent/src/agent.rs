@@ -15,7 +15,8 @@ use crate::flush_waiters::FlushWaiters;
 use crate::level_rules;
 use crate::limits::{SINK_PLACES, TURN_MS, WAIT_TURN_MS};
 use crate::log_directories::LogDirectories;
-use crate::metrics::{MetricsServer, Numbers};
+use crate::metrics::Numbers;
+use crate::metrics_server::MetricsServer;
 use crate::path_lock::PathLock;
 use crate::quota::ConfiguredQuotas;
 use crate::routing::{NO_PROCESS, SharedRouting, key_of};
@@ -123,7 +124,8 @@ impl Agent {
         let server = Server::open(ServerOptions::of(&config, backend.journal()))?;
         let numbers = Numbers::new(backend.stats_source(), routing.clone());
         let group = config.group.as_ref().map(|group| group.id);
-        let metrics = MetricsServer::start(&config.metrics, config.mode, group, &numbers)?;
+        let shown = numbers.clone();
+        let metrics = MetricsServer::start(&config.metrics, config.mode, group, move || shown.text())?;
         Ok(Self {
             config,
             server,

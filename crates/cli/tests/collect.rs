@@ -228,6 +228,61 @@ fn a_collector_reads_its_certificates_again_on_sighup() {
     check(&world.collected(), 100);
 }
 
+#[test]
+fn a_collector_has_metrics_and_warns_while_it_runs() {
+    let world = World::new();
+    let metrics = world.path("metrics.sock");
+    let config = world.path("collect.toml");
+    let text = format!(
+        "listen = [\"{}\"]\nout = \"{}\"\nsync = true\nmetrics = \"unix:{}\"\n",
+        world.address(),
+        world.path("out").display(),
+        metrics.display()
+    );
+    std::fs::write(&config, text).expect("written");
+    let told = world.path("told");
+    let mut command = logdrive();
+    command.args(["collect", "--json", "--config"]).arg(&config);
+    command
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(&told).expect("made"));
+    let collector = Running(command.spawn().expect("it starts"));
+    let ask = || {
+        let mut stream = std::os::unix::net::UnixStream::connect(&metrics)?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")?;
+        std::io::read_to_string(stream)
+    };
+    wait_until("metrics are served", || ask().is_ok());
+    let file = world.path("app.log");
+    write_lines(&file, 0, 700);
+    let output = world
+        .send(file.to_str().expect("text"), &world.address(), &[])
+        .output();
+    assert_eq!(json(&output.expect("it ran"))["acknowledged"], 700);
+    let mut stranger = std::os::unix::net::UnixStream::connect(world.path("c.sock")).expect("it listens");
+    stranger.write_all(&[b'x'; 64]).expect("sent");
+    for line in [
+        "logdrive_collector_records_total 700\n",
+        "logdrive_collector_sessions 1\n",
+        "logdrive_collector_failing 0\n",
+        "logdrive_collector_ended_total{reason=\"too_large\"} 1\n",
+    ] {
+        wait_until(line, || ask().is_ok_and(|text| text.contains(line)));
+    }
+    let text = ask().expect("metrics");
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("logdrive_collector_commit_seconds_count "));
+    assert!(count.and_then(|count| count.parse().ok()) > Some(0), "{text}");
+    let warned = || {
+        std::fs::read_to_string(&told)
+            .expect("text")
+            .contains("1 connection ended: too_large")
+    };
+    wait_until("the refusal is told", warned);
+    collector.end();
+}
+
 /// Without descriptors the accept loop refused 2.26 million times in six seconds.
 #[test]
 fn a_collector_without_descriptors_waits_and_goes_on() {

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Form of the records in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +54,26 @@ pub struct StoreCounts {
     pub sessions: u64,
     /// Connections that were refused because they claimed the session of another sender.
     pub refused: u64,
+    /// Writes to the log, each of one batch, or with `sync` of all that came meanwhile; those that failed are among them.
+    pub commits: u64,
+    /// Writes that failed.
+    pub failures: u64,
+    /// Time that all writes took, with their syncs.
+    pub commit_time: Duration,
+    /// Time that the slowest one took.
+    pub slowest_commit: Duration,
     /// Set if the log cannot be written now. Senders keep their records meanwhile.
     pub is_failing: bool,
+}
+
+impl StoreCounts {
+    fn commit(&mut self, took: Duration, is_written: bool) {
+        self.commits += 1;
+        self.failures += u64::from(!is_written);
+        self.commit_time += took;
+        self.slowest_commit = self.slowest_commit.max(took);
+        self.is_failing = !is_written;
+    }
 }
 
 /// Up to where the records of a session have come.
@@ -289,10 +308,11 @@ impl Drop for Store {
 fn run_commits(shared: &Shared) {
     let mut group = BatchGroup::default();
     while shared.queue.take(&mut group) {
+        let began = Instant::now();
         let mut output = shared.output();
         let written = shared.commit(&mut output, &group, &|| shared.lock().in_order());
         drop(output);
-        shared.lock().committed(&group, written, shared);
+        shared.lock().committed(&group, written, began, shared);
     }
 }
 
@@ -591,24 +611,32 @@ impl Inner {
         }
         self.group.end_part(part);
         let group = std::mem::take(&mut self.group);
+        let began = Instant::now();
         let written = shared.commit(&mut shared.output(), &group, &|| self.in_order());
         let is_written = written.is_ok();
-        self.committed(&group, written, shared);
+        self.committed(&group, written, began, shared);
         self.group = group;
         is_written.then_some(()).ok_or(Reason::Unavailable)
     }
 
     /// Notes that a group is kept, and acknowledges it; or that it is not, so that its senders send it again.
-    fn committed(&mut self, group: &BatchGroup, written: Result<(), CollectorError>, shared: &Shared) {
+    fn committed(
+        &mut self,
+        group: &BatchGroup,
+        written: Result<(), CollectorError>,
+        began: Instant,
+        shared: &Shared,
+    ) {
+        let was_failing = self.counts.is_failing;
+        self.counts.commit(began.elapsed(), written.is_ok());
         if let Err(error) = written {
-            if !std::mem::replace(&mut self.counts.is_failing, true) {
+            if !was_failing {
                 self.notices.push(format!(
                     "{error}; senders keep what is not written, and try again"
                 ));
             }
             return self.take_back(shared);
         }
-        self.counts.is_failing = false;
         self.counts.bytes += group.bytes.len() as u64;
         for part in &group.parts {
             self.counts.records += u64::from(part.records);

@@ -4,7 +4,7 @@ use super::{Agent, StartError};
 use crate::config::{AgentConfig, Change, Process};
 use crate::flight_recorders::FlightRecorders;
 use crate::level_rules;
-use crate::metrics::MetricsServer;
+use crate::metrics_server::MetricsServer;
 use crate::quota::ConfiguredQuotas;
 use crate::routing::merged;
 use crate::server::ServerOptions;
@@ -64,7 +64,8 @@ impl Agent {
             return Ok(None);
         }
         let group = self.config.group.as_ref().map(|group| group.id);
-        let server = MetricsServer::start(&config.metrics, self.config.mode, group, &self.numbers)?;
+        let shown = self.numbers.clone();
+        let server = MetricsServer::start(&config.metrics, self.config.mode, group, move || shown.text())?;
         Ok(Some(server))
     }
 }

@@ -3,11 +3,12 @@
 use super::{CollectArgs, address};
 use crate::config::init::flat_text;
 use crate::config::load::load_flat;
-use crate::config::parse::parse_flat;
+use crate::config::parse::{check_metrics, parse_flat};
 use crate::config::problem::Problem;
 use crate::config::sections::{Argument, BARE, Section, put_arguments};
 use crate::error::CliError;
 use crate::paint::ColorChoice;
+use logdrive_agent::config::Metrics;
 use logdrive_collector::StoreFormat;
 use logdrive_drain::file::{Compress, FileOptions};
 use logdrive_drain::layout::{LayoutOptions, Style};
@@ -62,6 +63,12 @@ logdrive_drain::options! {
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),
         /// Threads that wait for sockets.
         pub(super) pollers: usize => Row::of(Kind::Count(1..=64)).scope(FILE),
+        /// Address at which metrics are served to Prometheus, by HTTP without a password: counts, never a record.
+        pub(super) metrics: Metrics => Row::of(Kind::Parsed(
+            "an address and port such as \"127.0.0.1:9188\", or \"unix:\" and an absolute path",
+        )).off().scope(FILE),
+        /// Accept an address in `metrics` that other machines can reach.
+        metrics_insecure: bool => Row::of(Kind::Flag).scope(FILE),
     }
     and {
         pub(super) file: FileOptions,
@@ -120,6 +127,8 @@ impl Default for CollectConfig {
             layout: Style::Json.into(),
             sync: false,
             pollers: 1,
+            metrics: Metrics::Off,
+            metrics_insecure: false,
             file,
             options: Options::default(),
         }
@@ -151,7 +160,9 @@ pub(super) fn configuration(
 }
 
 fn parse(text: &str) -> Result<CollectConfig, Vec<Problem>> {
-    parse_flat(text, &COLLECT, CollectConfig::default(), |_, _| ())
+    parse_flat(text, &COLLECT, CollectConfig::default(), |reader, config| {
+        check_metrics(reader, &config.metrics, config.metrics_insecure);
+    })
 }
 
 /// The arguments that are options.

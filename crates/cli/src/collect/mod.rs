@@ -2,6 +2,8 @@
 
 mod args;
 mod config;
+mod metrics;
+mod notices;
 
 pub(crate) use args::CollectArgs;
 
@@ -10,13 +12,18 @@ use crate::error::CliError;
 use crate::output::service_note;
 use crate::paint::ColorChoice;
 use crate::signals::Signals;
+use logdrive_agent::MetricsServer;
 use logdrive_collector::{Store, StoreCounts};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
+use notices::{Notices, is_refusal};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Permissions of a socket for metrics: those of the collector's user and group may read them.
+const METRICS_MODE: u32 = 0o660;
 
 /// Interval at which the live line is drawn, and signals are taken.
 const TURN: Duration = Duration::from_millis(250);
@@ -54,7 +61,13 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "listens", format_args!("on {address}"));
     }
     service_note(color, "writes", store.path().display());
+    let (stats, shown) = (server.stats_source(), store.clone());
+    let metrics = MetricsServer::start(&config.metrics, METRICS_MODE, None, move || {
+        metrics::text(&stats(), &shown.counts())
+    });
+    let metrics = metrics.map_err(|cause| CliError::Agent { cause })?;
     watch(&signals, &server, &store, color, args.json);
+    drop(metrics);
     let stats = server.stop();
     store.close();
     report(&stats, &store.counts(), args.json)?;
@@ -64,6 +77,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
 fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorChoice, json: bool) {
     let is_live = !json && io::stderr().is_terminal();
     let mut before = StoreCounts::default();
+    let mut notices = Notices::default();
     loop {
         match signals.wait(TURN) {
             Some(SIGHUP) => {
@@ -85,6 +99,9 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
             service_note(color, "note", &notice);
         }
         let counts = store.counts();
+        for warning in notices.due(&server.stats(), &counts, Instant::now()) {
+            service_note(color, "warning", warning);
+        }
         if is_live && counts != before {
             let per_s = (counts.records - before.records) as f64 / TURN.as_secs_f64();
             let stats = server.stats();
@@ -107,10 +124,11 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
 
 /// Connections that ended because of an error.
 fn refusals(stats: &Stats) -> u64 {
-    // The cause of lost connections is unknown: they were cut, or the process was killed.
-    let fine = [Reason::Done, Reason::Ending, Reason::Lost].map(|reason| stats.ended_for(reason));
-    let refused = stats.ended.iter().sum::<u64>();
-    refused.saturating_sub(fine.iter().sum())
+    let ended = stats.ended.iter().enumerate();
+    ended
+        .filter(|(reason, _)| is_refusal(*reason))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliError> {

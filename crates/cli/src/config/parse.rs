@@ -107,7 +107,9 @@ fn syntax_problem(text: &str, error: &toml::de::Error) -> Problem {
 fn read(document: &DeTable<'_>, context: &dyn Context, findings: &mut Findings) -> AgentConfig {
     find_unknown_tables(document, findings);
     let source = Source { document, context };
-    let agent = source.read_one(&AGENT, findings, AgentConfig::default(), check_metrics);
+    let agent = source.read_one(&AGENT, findings, AgentConfig::default(), |reader, config| {
+        check_metrics(reader, &config.metrics, config.metrics_insecure);
+    });
     let (mut config, places) = (agent.value, agent.places);
     let mut sinks = source.read_many(&SINK, findings, || SinkConfig::file("", ""), finish_sink);
     let ship = || SinkConfig::ship("", ShipOptions::new(Vec::new()));
@@ -306,10 +308,11 @@ fn not_a_table(section: &Section, value: &DeValue<'_>, span: Range<usize>) -> Pr
     problem.help(format!("begin it with a line {}", section.header()))
 }
 
-fn check_metrics(reader: &mut Reader<'_>, config: &mut AgentConfig) {
-    if let Metrics::Tcp(address) = config.metrics
+/// Refuses metrics for other machines, unless they are wanted.
+pub(crate) fn check_metrics(reader: &mut Reader<'_>, place: &Metrics, is_insecure: bool) {
+    if let Metrics::Tcp(address) = place
         && !address.ip().is_loopback()
-        && !config.metrics_insecure
+        && !is_insecure
     {
         let found = format!("other machines can reach {address}, and nothing asks them who they are");
         let help = "use 127.0.0.1 or a Unix socket, or add metrics_insecure = true";

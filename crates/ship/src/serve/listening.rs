@@ -200,6 +200,12 @@ impl ServerHandle {
         self.shared.stats()
     }
 
+    /// Returns a function that gives the counters at the moment of its call, also on another thread.
+    pub fn stats_source(&self) -> impl Fn() -> Stats + Send + use<> {
+        let shared = Arc::clone(&self.shared);
+        move || shared.stats()
+    }
+
     /// Answers the requests that have come, says goodbye to all, and ends. Blocks until all threads have ended: for as long
     /// as [`Timeouts::stop`](crate::Timeouts) at most, beyond what a call of the service takes.
     pub fn stop(mut self) -> Stats {

@@ -1,0 +1,86 @@
+//! Metrics of the collector, as text for Prometheus.
+
+use logdrive_collector::StoreCounts;
+use logdrive_ship::Stats;
+use logdrive_ship::hello::Reason;
+use std::fmt::Write;
+
+/// Returns the text of this moment.
+pub(super) fn text(stats: &Stats, counts: &StoreCounts) -> String {
+    let mut out = String::new();
+    for (name, help, value) in [
+        ("records_total", "records that were written", counts.records),
+        (
+            "duplicates_total",
+            "records that came again and were left out",
+            counts.duplicates,
+        ),
+        (
+            "lost_total",
+            "records that their senders reported as lost",
+            counts.lost,
+        ),
+        (
+            "written_bytes_total",
+            "bytes that were written to the log",
+            counts.bytes,
+        ),
+        (
+            "received_bytes_total",
+            "bytes that came over connections",
+            stats.bytes,
+        ),
+        ("sessions", "sessions that the ledger knows", counts.sessions),
+        ("connections", "connections that are open", stats.connections),
+        ("accepted_total", "connections that were accepted", stats.accepted),
+        (
+            "refused_sessions_total",
+            "hellos that claimed the session of another sender",
+            counts.refused,
+        ),
+        (
+            "failing",
+            "1 while the log cannot be written",
+            u64::from(counts.is_failing),
+        ),
+        (
+            "commit_failures_total",
+            "writes to the log that failed",
+            counts.failures,
+        ),
+    ] {
+        let kind = if name.ends_with("_total") {
+            "counter"
+        } else {
+            "gauge"
+        };
+        let name = format!("logdrive_collector_{name}");
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    put_times(&mut out, counts);
+    let name = "logdrive_collector_ended_total";
+    let _ = writeln!(
+        out,
+        "# HELP {name} connections that ended, by their reason\n# TYPE {name} counter"
+    );
+    for (reason, count) in Reason::NAMES.iter().zip(stats.ended) {
+        let _ = writeln!(out, "{name}{{reason=\"{reason}\"}} {count}");
+    }
+    out
+}
+
+fn put_times(out: &mut String, counts: &StoreCounts) {
+    let name = "logdrive_collector_commit_seconds";
+    let help = "time of a write to the log, with its syncs";
+    let (sum, count) = (counts.commit_time.as_secs_f64(), counts.commits);
+    let slowest = counts.slowest_commit.as_secs_f64();
+    let _ = writeln!(
+        out,
+        "# HELP {name} {help}\n# TYPE {name} summary\n{name}_sum {sum}\n{name}_count {count}"
+    );
+    let _ = writeln!(
+        out,
+        "# HELP {name}_max the longest {help}\n# TYPE {name}_max gauge\n{name}_max {slowest}"
+    );
+}
