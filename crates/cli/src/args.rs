@@ -115,8 +115,9 @@ pub(crate) enum Command {
 
 /// Merge log files by time, filter them and colour them
 ///
-/// Reads text, JSON lines, logfmt and glog as Logdrive writes them, and much of what others write. A line that does
-/// not begin with a time belongs to the record before it. Files and standard input may be
+/// Reads text, JSON lines, logfmt and glog as Logdrive writes them, and what others write: log4j, Python, Go's loggers, nginx,
+/// Apache, PostgreSQL, syslog, journald, containers and more (docs/foreign.md). A line that does
+/// not begin with a time or a level belongs to the record before it. Files and standard input may be
 /// compressed with gzip, zstd, xz or bzip2. Each file should be in order of time; records that are a little late are put into their place.
 #[derive(Debug, Args)]
 #[command(after_long_help = CAT_EXAMPLES)]

@@ -84,7 +84,7 @@ pub(crate) struct RunArgs {
         help_heading = "Lines"
     )]
     pub(crate) stderr_level: Level,
-    /// Take lines as text: look for neither levels nor JSON in them
+    /// Take lines as text: look for neither levels nor JSON in them, and join none
     #[arg(long, help_heading = "Lines")]
     pub(crate) no_parse: bool,
     /// Leave colours and other control sequences of terminals in the lines, escaped

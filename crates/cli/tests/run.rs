@@ -121,6 +121,42 @@ fn both_outputs_become_records_with_their_levels() {
     assert!(log.trim_end().ends_with(" INFO  sh run exited with 0"), "{log}");
 }
 
+/// A trace is one record of its stream, whatever the other one says meanwhile.
+#[test]
+fn stack_traces_are_one_record_each() {
+    let script = concat!(
+        "echo start; echo 'Exception in thread \"main\" java.lang.IllegalStateException: no order'; ",
+        "printf '\\tat shop.Orders.read(Orders.java:7)\\n\\t... 2 more\\n'; echo between; ",
+        "printf 'Traceback (most recent call last):\\n  File \"a.py\", line 1, in <module>\\n' >&2; echo again; ",
+        "printf '    1/0\\nZeroDivisionError: division by zero\\n' >&2; printf '10%%\\r50%%\\r100%%\\n'; ",
+        "echo 'level=warn msg=\"queue is long\" percent=81'",
+    );
+    let mut found = lines(&log_of(&[], script));
+    found.sort_by_key(|(_, output, _)| output.clone());
+    let found: Vec<(&str, &str, &str)> = found
+        .iter()
+        .map(|(level, output, rest)| (level.as_str(), output.as_str(), rest.as_str()))
+        .collect();
+    let expected = [
+        (
+            "ERROR",
+            "stderr",
+            r#"Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    1/0\nZeroDivisionError: division by zero"#,
+        ),
+        ("INFO", "stdout", "start"),
+        (
+            "ERROR",
+            "stdout",
+            r#"Exception in thread "main" java.lang.IllegalStateException: no order\n\tat shop.Orders.read(Orders.java:7)\n\t... 2 more"#,
+        ),
+        ("INFO", "stdout", "between"),
+        ("INFO", "stdout", "again"),
+        ("INFO", "stdout", "100%"),
+        ("WARN", "stdout", "queue is long percent=81"),
+    ];
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn lines_of_json_become_fields_unless_told_otherwise() {
     let script = r#"echo '{"level":"error","msg":"slow","took_ms":2.5,"id":7,"at":{"x":[1]}}'"#;

@@ -31,7 +31,7 @@ pub use error::QueryError;
 pub use pipeline::{Output, Pipeline};
 pub use plan::Plan;
 pub use raw::RawSearch;
-pub use record::{Cell, LEVEL, OWN_PARTS, Record, Row, TIME};
+pub use record::{Cell, GivenName, LEVEL, OWN_PARTS, Record, Row, TIME};
 
 use ast::{Expr, Pipe};
 use std::fmt;

@@ -6,7 +6,7 @@
 use crate::ast::{Expr, LevelTest, Test, TimeTest};
 use crate::columns::{Batch, Selection, ValueTest};
 use crate::matcher::Matcher;
-use crate::record::{LEVEL, OWN_PARTS, Record, TIME, own_name};
+use crate::record::{GivenName, LEVEL, OWN_PARTS, Record, TIME, own_name};
 use logdrive_wire::Level;
 use memchr::memmem::Finder;
 
@@ -358,7 +358,9 @@ fn needles_of_test(field: Option<&str>, test: &Test) -> Option<Needles> {
     found.or_else(|| {
         let field = field.filter(|field| !OWN_PARTS.contains(&own_name(field)))?;
         // A field without a name has a number.
-        (is_plain(field) && !field.starts_with("arg")).then(|| vec![field.to_owned()])
+        // A field without a name has a number, or gets a name from the reader.
+        let is_written = !field.starts_with("arg") && !GivenName::is_one(field);
+        (is_plain(field) && is_written).then(|| vec![field.to_owned()])
     })
 }
 

@@ -3,7 +3,7 @@
 
 use crate::matcher::Matcher;
 use crate::plan::{Node, Plan, is_plain};
-use crate::record::{OWN_PARTS, own_name};
+use crate::record::{GivenName, OWN_PARTS, own_name};
 use memchr::memmem::Finder;
 
 /// Texts that are searched together; more of them are not much rarer than lines.
@@ -104,7 +104,8 @@ impl RawSearch {
 fn value_of(node: &Node) -> Option<(Finder<'static>, Vec<Matcher>)> {
     let single = |node: &Node| match node {
         Node::Field(field, matcher) if !matches!(matcher, Matcher::Empty) => {
-            let is_own = OWN_PARTS.contains(&own_name(field)) || field.starts_with("arg");
+            let is_own =
+                OWN_PARTS.contains(&own_name(field)) || field.starts_with("arg") || GivenName::is_one(field);
             (!is_own && is_plain(field)).then(|| (field.clone(), matcher.clone()))
         }
         _ => None,

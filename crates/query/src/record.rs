@@ -5,6 +5,106 @@ use logdrive_wire::Level;
 /// Names of a record's own parts besides time and level, in the order of the layouts.
 pub const OWN_PARTS: [&str; 7] = ["app", "pid", "thread", "module", "file", "line", "message"];
 
+/// Names of fields that a reader gives to parts of a line that has no names, such as that of an access log.
+///
+/// They do not stand in the line, so that nobody may search them there.
+///
+/// ```
+/// assert_eq!(logdrive_query::GivenName::Status.text(), "status");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenName {
+    /// Program that made a request.
+    Agent,
+    /// Bytes of a response.
+    Bytes,
+    /// Address of a client.
+    Client,
+    /// Number of a connection.
+    Connection,
+    /// Host that wrote the line.
+    Host,
+    /// Method of a request.
+    Method,
+    /// Kind of a message, as syslog has it.
+    Msgid,
+    /// Path of a request, with its query.
+    Path,
+    /// Protocol of a request.
+    Protocol,
+    /// Page that led to a request.
+    Referrer,
+    /// Role of a process.
+    Role,
+    /// Status of a response.
+    Status,
+    /// Standard output or standard error.
+    Stream,
+    /// Name of a user.
+    User,
+    /// Namespace of a pod.
+    Namespace,
+    /// Pod that a container belongs to.
+    Pod,
+    /// Name of a container.
+    Container,
+    /// End of a line behind all parts that have a meaning.
+    Rest,
+}
+
+impl GivenName {
+    /// All of them, in their order.
+    pub const ALL: [Self; 18] = [
+        Self::Agent,
+        Self::Bytes,
+        Self::Client,
+        Self::Connection,
+        Self::Host,
+        Self::Method,
+        Self::Msgid,
+        Self::Path,
+        Self::Protocol,
+        Self::Referrer,
+        Self::Role,
+        Self::Status,
+        Self::Stream,
+        Self::User,
+        Self::Namespace,
+        Self::Pod,
+        Self::Container,
+        Self::Rest,
+    ];
+
+    /// Returns the name of the field.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Bytes => "bytes",
+            Self::Client => "client",
+            Self::Connection => "connection",
+            Self::Host => "host",
+            Self::Method => "method",
+            Self::Msgid => "msgid",
+            Self::Path => "path",
+            Self::Protocol => "protocol",
+            Self::Referrer => "referrer",
+            Self::Role => "role",
+            Self::Status => "status",
+            Self::Stream => "stream",
+            Self::User => "user",
+            Self::Namespace => "namespace",
+            Self::Pod => "pod",
+            Self::Container => "container",
+            Self::Rest => "rest",
+        }
+    }
+
+    /// Returns whether a reader may give a field this name.
+    pub(crate) fn is_one(name: &str) -> bool {
+        Self::ALL.iter().any(|given| given.text() == name)
+    }
+}
+
 /// Name of the time.
 pub const TIME: &str = "_time";
 

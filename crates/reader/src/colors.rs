@@ -1,4 +1,7 @@
-//! Colours of lines that were printed for a terminal.
+//! Colours of lines that were printed for a terminal, and lines that were written over.
+
+use crate::foreign::parser::last_state;
+use crate::limits::OVERWRITTEN_BYTES_MAX;
 
 /// Takes the colours out that a console's layout put in: `ESC [ 1 ; 31 m`. Returns where the bytes end now. Half of a
 /// sequence at the end stays for the next time.
@@ -17,6 +20,31 @@ pub(crate) fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
         chunk.copy_within(read..read + length, write);
         read += length;
         write += length;
+    }
+    write
+}
+
+/// Takes the colours out, and of what was written over on one line all but the last state. Returns where the bytes end now.
+pub(crate) fn strip_terminal(chunk: &mut [u8], from: usize, end: usize) -> usize {
+    let end = strip_colors(chunk, from, end);
+    let bytes = chunk.get(from..end).unwrap_or(b"");
+    let overwrites = |at: &usize| !matches!(bytes.get(at + 1), None | Some(b'\r' | b'\n'));
+    let Some(first) = memchr::memchr_iter(b'\r', bytes).find(overwrites) else {
+        return end;
+    };
+    let line = memchr::memrchr(b'\n', bytes.get(..first).unwrap_or(b"")).map_or(0, |at| at + 1);
+    let (mut read, mut write) = (from + line, from + line);
+    while let Some(rest) = chunk.get(read..end).filter(|rest| !rest.is_empty()) {
+        let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let text = rest.get(..length).unwrap_or(rest);
+        // What is longer, or has no end, is no line that a person saw.
+        let shown = match length <= OVERWRITTEN_BYTES_MAX && text.ends_with(b"\n") {
+            true => last_state(text).len(),
+            false => length,
+        };
+        chunk.copy_within(read + length - shown..read + length, write);
+        read += length;
+        write += shown;
     }
     write
 }

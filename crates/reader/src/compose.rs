@@ -68,11 +68,11 @@ pub(crate) fn is_json(line: &[u8]) -> bool {
 /// A record that is a JSON line stays as it is. Lines that belong to it are none, so they are left out of its object
 /// and become one of their own.
 pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
-    out.extend_from_slice(bytes.get(..record.line_length).unwrap_or(b""));
+    out.extend_from_slice(bytes.get(..record.lines.first_bytes).unwrap_or(b""));
     let further = record.further_lines(bytes);
     if !further.is_empty() {
         out.extend_from_slice(b"\n{\"message\":\"");
-        put_json(out, further);
+        put_json(out, &further);
         out.extend_from_slice(b"\"}");
     }
     out.push(b'\n');
@@ -89,7 +89,12 @@ pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
     }
     if !record.process.app.is_empty() {
         put_member(out, b"app", record.process.app.of(bytes));
-        put_number(out, b"pid", record.process.pid.of(bytes));
+    }
+    let pid = record.process.pid.of(bytes);
+    match is_number(pid) {
+        true => put_number(out, b"pid", pid),
+        false if !pid.is_empty() => put_member(out, b"pid", pid),
+        false => {}
     }
     for (key, text) in [
         (&b"thread"[..], record.thread),
@@ -107,12 +112,12 @@ pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
     put_json(out, &record.message.plain(bytes));
     let further = record.further_lines(bytes);
     if !further.is_empty() {
-        out.extend_from_slice(b"\\n");
-        put_json(out, further);
+        put_json(out, record.break_before_further());
+        put_json(out, &further);
     }
     out.push(b'"');
     names.clear();
-    let reserved = match record.process.app.is_empty() {
+    let reserved = match record.process.app.is_empty() && pid.is_empty() {
         true => &RESERVED[2..],
         false => &RESERVED,
     };
@@ -189,6 +194,8 @@ pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &m
     }
     if !record.process.app.is_empty() {
         put(b"app", record.process.app.of(bytes));
+    }
+    if !record.process.pid.is_empty() {
         put(b"pid", record.process.pid.of(bytes));
     }
     for (key, text) in [(&b"thread"[..], record.thread), (b"module", record.module)] {
@@ -207,13 +214,14 @@ pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &m
     let mut message = record.message.plain(bytes).into_owned();
     let further = record.further_lines(bytes);
     if !further.is_empty() {
-        message.push(b'\n');
-        message.extend_from_slice(further);
+        message.extend_from_slice(record.break_before_further());
+        message.extend_from_slice(&further);
     }
     out.extend_from_slice(if out.len() > start { b" msg=" } else { b"msg=" });
     put_logfmt_value(out, &message, true);
     names.clear();
-    let reserved = match record.process.app.is_empty() {
+    let has_process = !(record.process.app.is_empty() && record.process.pid.is_empty());
+    let reserved = match !has_process {
         true => &RESERVED_LOGFMT[2..],
         false => &RESERVED_LOGFMT,
     };
@@ -298,7 +306,7 @@ fn is_json_word(text: &[u8]) -> bool {
 
 /// Whether text is what JSON calls a number, if it is finite. Whole numbers of more than 64 bits are strings, as in the
 /// JSON layout, because most readers would round them.
-fn is_number(text: &[u8]) -> bool {
+pub(crate) fn is_number(text: &[u8]) -> bool {
     let is_bare = matches!(text, [b'-' | b'0'..=b'9', ..]) && text.last().is_some_and(u8::is_ascii_digit);
     // Eighteen digits fit into 64 bits, whatever they are; addresses and versions have more points than a number.
     if is_bare && text.len() <= 18 && text.iter().all(u8::is_ascii_digit) {

@@ -17,6 +17,8 @@ pub enum Writing {
     Json,
     /// JSON that is no string: a number, `true`, an object.
     JsonValue,
+    /// Not at all: a name of a field that the reader gives.
+    Given,
 }
 
 /// Returns the bytes that were logged, without the escapes with which they were written.
@@ -27,7 +29,7 @@ pub fn unescape(written: &[u8], writing: Writing) -> Cow<'_, [u8]> {
     match writing {
         Writing::Text | Writing::Quoted => Cow::Owned(logdrive_drain::layout::unescape(written)),
         Writing::Json => plain_json(written),
-        Writing::Verbatim | Writing::JsonValue => Cow::Borrowed(written),
+        Writing::Verbatim | Writing::JsonValue | Writing::Given => Cow::Borrowed(written),
     }
 }
 

@@ -3,7 +3,9 @@
 //! The cheap questions come first: level and time from the head of the line, then texts in the whole record; only
 //! then is the record taken apart, and not even then when a wanted key or module does not stand in it at all.
 
-use crate::head::{Head, read_head};
+use crate::foreign::trace::level_of_unknown;
+use crate::head::read_head;
+use crate::line_head::Head;
 use crate::record::Record;
 use crate::record_values::{LazyRecord, OwnPart, ParsedRecord, QueriedRecord, RecordValues};
 use crate::times::Times;
@@ -128,7 +130,17 @@ impl Filter {
     /// Whether a record passes by its head.
     #[inline]
     pub(crate) fn passes_head(&self, head: &Head) -> bool {
-        self.passes_level_and_time(head.level, head.unix_ns)
+        match head.is_level_behind() {
+            // Any level may follow.
+            true => self.passes_level_and_time(Some(Level::Fatal), head.unix_ns),
+            false => self.passes_level_and_time(head.level, head.unix_ns),
+        }
+    }
+
+    /// Whether a record passes by a level that does not stand in its first line.
+    fn passes_level_behind(&self, record: &[u8], head: &Head, parts: &mut Record, times: &mut Times) -> bool {
+        parts.read(record, times);
+        self.passes_level_and_time(parts.level, head.unix_ns)
     }
 
     #[inline]
@@ -142,12 +154,22 @@ impl Filter {
 
     /// Whether a line passes that belongs to no record: to a query it is a message.
     pub(crate) fn passes_headless(&self, line: &[u8], parts: &mut Record, times: &mut Times) -> bool {
-        !self.asks_for_records() && self.passes_texts(line) && self.passes_query(line, None, parts, times)
+        let has_level = self
+            .level
+            .is_none_or(|least| level_of_unknown(line).is_some_and(|level| level >= least));
+        has_level
+            && !self.asks_for_time_or_place()
+            && self.passes_texts(line)
+            && self.passes_query(line, None, parts, times)
     }
 
-    /// Whether nothing passes that is no record.
+    /// Whether nothing passes that is no record, but for lines that say their level.
     pub fn asks_for_records(&self) -> bool {
-        self.level.is_some() || self.since_ns.is_some() || self.until_ns.is_some() || self.asks_for_place()
+        self.level.is_some() || self.asks_for_time_or_place()
+    }
+
+    fn asks_for_time_or_place(&self) -> bool {
+        self.since_ns.is_some() || self.until_ns.is_some() || self.asks_for_place()
     }
 
     /// Whether a record, whose head passes, passes as a whole. `parts` is used to take it apart, where that must be.
@@ -160,6 +182,7 @@ impl Filter {
         times: &mut Times,
     ) -> bool {
         self.passes_texts(record)
+            && (!head.is_level_behind() || self.passes_level_behind(record, head, parts, times))
             && self.passes_query(record, Some(head), parts, times)
             && (!self.asks_for_place() || {
                 parts.read(record, times);
@@ -180,13 +203,19 @@ impl Filter {
         if !query.may_match(record) {
             return false;
         }
-        if !query.is_of_head() {
+        let is_level_behind = head.is_some_and(Head::is_level_behind);
+        if !query.is_of_head() || is_level_behind {
             parts.read(record, times);
         }
+        let level = match head {
+            Some(_) if is_level_behind => parts.level,
+            Some(head) => head.level,
+            None => level_of_unknown(record),
+        };
         query.matches(&mut QueriedRecord {
             values: &mut ParsedRecord { bytes: record, parts },
             unix_ns: head.map(|head| head.unix_ns),
-            level: head.and_then(|head| head.level),
+            level,
             process: self.process.as_ref(),
         })
     }
@@ -279,7 +308,12 @@ impl LineFilter {
             return ControlFlow::Continue(());
         }
         let first = record.split(|byte| *byte == b'\n').next().unwrap_or(record);
-        let head = read_head(first, &mut self.times);
+        self.times.begin_record();
+        let mut head = read_head(first, &mut self.times);
+        if let Some(head) = head.as_mut().filter(|head| head.is_level_behind()) {
+            self.record.read(record, &mut self.times);
+            head.level = self.record.level;
+        }
         let mut values = LazyRecord::new(record, &mut self.record, &mut self.times);
         each(&mut QueriedRecord {
             values: &mut values,
@@ -291,7 +325,8 @@ impl LineFilter {
 
     /// Whether a record passes, which may have several lines.
     pub fn passes(&mut self, record: &[u8]) -> bool {
-        let first = record.strip_suffix(b"\n").unwrap_or(record);
+        let first = record.split(|byte| *byte == b'\n').next().unwrap_or(record);
+        self.times.begin_record();
         match read_head(first, &mut self.times) {
             Some(head) => {
                 self.filter.passes_head(&head)

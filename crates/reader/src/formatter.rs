@@ -1,8 +1,10 @@
 //! The formatter: a record as it stands, as a JSON line, or as a line of text, piece by piece into a [`Pen`].
 
 use crate::compose;
-use crate::head::{Form, Role, read_head};
+use crate::escape::Writing;
+use crate::head::{Role, read_head};
 use crate::json::members;
+use crate::line_head::Form;
 use crate::pairs::logfmt_pairs;
 use crate::part::{Pair, Part};
 use crate::pen::{Pen, Piece};
@@ -66,7 +68,7 @@ impl Formatter {
             return;
         }
         self.record.read(record, &mut self.times);
-        let line = record.get(..self.record.line_length).unwrap_or(b"");
+        let line = record.get(..self.record.lines.first_bytes).unwrap_or(b"");
         match (shape, self.record.form) {
             (Shape::Json, Form::Json) if compose::is_json(line) => {
                 return compose::keep_json(pen.bytes(), record, &self.record);
@@ -85,10 +87,10 @@ impl Formatter {
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(pen, line, &self.record),
             (_, Form::Json) => put_pairs(pen, line, &self.record, members(line), Piece::Detail),
             (_, Form::Logfmt) => put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain),
-            (_, Form::Text | Form::Glog) => put_text_pieces(pen, line, &self.record),
+            (_, Form::Text | Form::Glog | Form::Foreign(_)) => put_text_pieces(pen, line, &self.record),
             (_, Form::Unknown) => pen.put(Piece::Plain, line),
         }
-        put_lines(pen, record.get(self.record.line_length..).unwrap_or(b""));
+        put_lines(pen, record.get(self.record.lines.first_bytes..).unwrap_or(b""));
     }
 
     /// Writes a record that is one line of JSON as it stands, without taking it apart. `false`: it is none.
@@ -144,13 +146,13 @@ impl Formatter {
     /// Returns a record in a form, with the process that wrote it if one is given.
     pub fn convert(&mut self, record: &[u8], shape: Shape, process: Option<(&str, u32)>) -> Vec<u8> {
         self.record.read(record, &mut self.times);
-        let (line, further) = record.split_at(self.record.line_length.min(record.len()));
+        let (line, further) = record.split_at(self.record.lines.first_bytes.min(record.len()));
         let mut out = Vec::with_capacity(record.len() + 64);
         match (shape, self.record.form) {
-            (Shape::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Unknown) => {
+            (Shape::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Foreign(_) | Form::Unknown) => {
                 compose::json(&mut out, record, &self.record, &mut self.names);
             }
-            (Shape::Logfmt, Form::Text | Form::Json | Form::Glog | Form::Unknown) => {
+            (Shape::Logfmt, Form::Text | Form::Json | Form::Glog | Form::Foreign(_) | Form::Unknown) => {
                 compose::logfmt(&mut out, record, &self.record, &mut self.names);
             }
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
@@ -179,7 +181,7 @@ impl Formatter {
                 memchr::memmem::find(line, b"thread="),
                 format!("app={app} pid={pid} "),
             ),
-            Form::Glog | Form::Unknown => (None, String::new()),
+            Form::Glog | Form::Foreign(_) | Form::Unknown => (None, String::new()),
         };
         if let Some(at) = at.filter(|at| *at > 0 && *at <= line.len()) {
             line.splice(at..at, text.bytes());
@@ -220,7 +222,11 @@ fn put_text_pieces(pen: &mut impl Pen, line: &[u8], record: &Record) {
     for (part, piece) in head {
         at = put_up_to(pen, line, at, part, piece);
     }
-    for field in &record.fields {
+    let written = record
+        .fields
+        .iter()
+        .filter(|field| field.key.writing != Writing::Given);
+    for field in written {
         at = put_up_to(pen, line, at, field.key.part, Piece::Key);
         at = put_up_to(pen, line, at, Part::new(at, at + 1), Piece::Detail);
     }

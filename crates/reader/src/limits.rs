@@ -100,3 +100,21 @@ pub(crate) const PAGES_KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of an xz decoder, in KiB: what `xz -9` asks for is 64 MiB and some.
 pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 * 1024;
+
+/// Bytes at the front of a line that are searched for a level: behind a long time stamp there is room for a name.
+pub(crate) const HEAD_BYTES: usize = 64;
+
+/// Bytes that are searched when they hold colours, which do not count.
+pub(crate) const HEAD_BYTES_COLOURED: usize = 160;
+
+/// Lines before a line without a time that are searched for one.
+pub(crate) const UNTIMED_LINES_MAX: usize = 64;
+
+/// Lines of one record of foreign text: the largest traces that are read by people; longer ones go on in another record.
+pub(crate) const JOINED_LINES_MAX: usize = 4096;
+
+/// Bytes of one record of foreign text, as of any record.
+pub(crate) const JOINED_BYTES_MAX: usize = RECORD_BYTES_MAX;
+
+/// Bytes of a line of which only the last state is shown: a progress bar is drawn some thousand times.
+pub(crate) const OVERWRITTEN_BYTES_MAX: usize = 256 * 1024;

@@ -68,7 +68,7 @@ pub(crate) fn span_end(text: &[u8]) -> Option<usize> {
 }
 
 /// The pairs at the front of a line of logfmt.
-pub(crate) fn logfmt_pairs(line: &[u8]) -> impl Iterator<Item = Pair> + '_ {
+pub(crate) fn logfmt_pairs(line: &[u8]) -> impl Iterator<Item = Pair> + Clone + '_ {
     let mut at = 0;
     std::iter::from_fn(move || {
         let pair = read_pair(line, at, Style::Logfmt)?;

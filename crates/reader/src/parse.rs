@@ -1,33 +1,135 @@
 //! Parsing of records: a line in any of the known forms becomes the parts of a [`Record`].
 
+use crate::compose::is_json;
 use crate::escape::Writing;
-use crate::head::{Form, Role, level_of_value, read_head};
+use crate::foreign::bodies::java_util_level;
+use crate::foreign::trace::level_of_unknown;
+use crate::head::{Role, WEAK_KEYS, head_within, is_weak_key, level_of_value, read_head, time_of};
 use crate::json::{elements, members_at};
+use crate::line_head::{Form, Head};
 use crate::pairs::{Style, read_pair};
 use crate::part::{Pair, Part, Text};
-use crate::record::Record;
+use crate::record::{Field, Record};
 use crate::times::Times;
 
 impl Record {
     /// Takes a record apart: its first line, and whatever lines follow.
     pub(crate) fn read(&mut self, record: &[u8], times: &mut Times) {
+        let kept = std::mem::take(&mut times.state);
         let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
-        let first = record.get(..end).unwrap_or(record);
-        let first = first.strip_suffix(b"\r").unwrap_or(first);
+        let mut first = record.get(..end).unwrap_or(record);
+        first = first.strip_suffix(b"\r").unwrap_or(first);
         self.clear();
-        self.line_length = first.len();
         match read_head(first, times) {
             None => {
+                self.lines.first_bytes = first.len();
+                if first.first() == Some(&b'{') && is_json(first) {
+                    self.form = Form::Json;
+                    self.read_object(first, 0, times);
+                    times.state = kept;
+                    return;
+                }
+                self.level = level_of_unknown(first);
                 self.message = Text::new(Part::new(0, first.len()), Writing::Verbatim);
             }
             Some(head) => {
-                self.take_head(&head);
-                match head.form {
-                    Form::Text => crate::text::read_text(self, first),
-                    Form::Glog => crate::text::read_glog(self, first),
-                    Form::Json => self.read_members(first, 0, true),
-                    Form::Logfmt | Form::Unknown => self.read_logfmt(first),
+                if head.is_level_behind() && end < record.len() {
+                    first = with_next_line(record, end);
                 }
+                self.lines.first_bytes = first.len();
+                self.take_head(&head);
+                self.read_body(&head, first, 0, times);
+            }
+        }
+        // Records are taken apart when lines behind them were read.
+        times.state = kept;
+    }
+
+    /// Takes a line apart that begins at an offset, and whose head was read.
+    fn read_body(&mut self, head: &Head, line: &[u8], at: usize, times: &mut Times) {
+        match head.form {
+            Form::Text => crate::text::read_text(self, line),
+            Form::Glog => crate::text::read_glog(self, line),
+            Form::Json => self.read_object(line, at, times),
+            Form::Foreign(form) => crate::foreign::bodies::read(self, form, line, at, times),
+            Form::Logfmt | Form::Unknown => {
+                self.read_logfmt(line, at);
+                self.take_weak_roles(line, times);
+            }
+        }
+    }
+
+    /// Takes the line of a program apart that stands in that of another one, such as syslog. Time and level of the outer
+    /// line stay.
+    pub(crate) fn read_within(&mut self, line: &[u8], at: usize, times: &mut Times) {
+        let inner = line.get(at..).unwrap_or(b"");
+        let Some(head) = head_within(inner, times) else {
+            self.message = Text::new(Part::new(at.min(line.len()), line.len()), Writing::Verbatim);
+            return;
+        };
+        let (time, level, level_part) = (self.time, self.level, self.level_part);
+        let head = head.shifted(at);
+        (self.time, self.level, self.level_part) = (head.time, head.level, head.level_part);
+        times.depth += 1;
+        self.read_body(&head, line, at, times);
+        times.depth -= 1;
+        (self.time, self.level_part) = (time, level_part);
+        self.level = level.or(self.level);
+    }
+
+    /// Takes a line of JSON apart.
+    fn read_object(&mut self, line: &[u8], at: usize, times: &mut Times) {
+        if self.lines.is_strict && !is_json(line.get(at..).unwrap_or(b"")) {
+            self.message = Text::new(Part::new(at, line.len()), Writing::Verbatim);
+            return;
+        }
+        self.read_members(line, at, true);
+        self.take_weak_roles(line, times);
+        // A line of a program in a file of Docker, which ends with a line break.
+        let part = self.message.part;
+        let text = part.of(line).strip_suffix(b"\\n").unwrap_or(part.of(line));
+        let is_docker = self.message.writing == Writing::Json
+            && line.get(part.start().saturating_sub(7)..part.start()) == Some(b"\"log\":\"")
+            && self.module.is_empty();
+        if is_docker {
+            (self.lines.is_wrapped, self.lines.is_partial) = (true, text.len() == part.of(line).len());
+            let end = part.start() + text.len();
+            self.message.part = Part::new(part.start(), end);
+            if memchr::memchr(b'\\', text).is_none() {
+                self.read_within(line.get(..end).unwrap_or(line), part.start(), times);
+            }
+        }
+    }
+
+    /// Gives roles that no key has to keys that may have them.
+    fn take_weak_roles(&mut self, line: &[u8], times: &mut Times) {
+        for (role, keys) in &WEAK_KEYS {
+            let is_taken = match role {
+                Role::Time => !self.time.is_empty(),
+                Role::Level => !self.level_part.is_empty(),
+                Role::Thread => !self.thread.is_empty(),
+                Role::Target => !self.module.is_empty(),
+                Role::Message => !self.message.is_empty(),
+                _ => !self.file.is_empty(),
+            };
+            if is_taken {
+                continue;
+            }
+            let fields = &self.fields;
+            let found = keys.iter().filter(|key| is_weak_key(line, key)).find_map(|key| {
+                let is_one = |field: &Field| field.span.is_none() && field.key.part.of(line) == *key;
+                fields.iter().position(is_one)
+            });
+            let Some(field) = found.and_then(|at| self.fields.get(at).map(|field| (at, field.value))) else {
+                continue;
+            };
+            let will_do = match role {
+                Role::Level => level_of_value(line, field.1).is_some(),
+                Role::Time => time_of(line, field.1, times).is_some(),
+                _ => field.1.writing != Writing::JsonValue,
+            };
+            if will_do && self.take_role(*role, field.1, line) {
+                self.fields.remove(field.0);
             }
         }
     }
@@ -40,7 +142,7 @@ impl Record {
                 Some(Role::Spans) if self.read_spans(line, value.part.start()) => {}
                 Some(role) if self.take_role(role, value, line) => {}
                 // The formatter of `tracing-subscriber` keeps all fields in one object.
-                _ if outermost && is_nested && key.of(line) == b"fields" => {
+                _ if outermost && is_nested && matches!(key.of(line), b"fields" | b"log") => {
                     self.read_members(line, value.part.start(), false);
                 }
                 _ => self.push_field(Text::new(key, Writing::Json), value, None),
@@ -68,8 +170,8 @@ impl Record {
         found
     }
 
-    fn read_logfmt(&mut self, line: &[u8]) {
-        let mut at = 0;
+    fn read_logfmt(&mut self, line: &[u8], at: usize) {
+        let mut at = at;
         while at < line.len() {
             match read_pair(line, at, Style::Logfmt) {
                 Some(pair) => {
@@ -81,8 +183,12 @@ impl Record {
                 }
                 // A word without a value has nothing to search for.
                 None => {
-                    at = memchr::memchr(b' ', line.get(at..).unwrap_or(b""))
-                        .map_or(line.len(), |word| at + word + 1)
+                    let end = memchr::memchr(b' ', line.get(at..).unwrap_or(b""))
+                        .map_or(line.len(), |word| at + word);
+                    if self.lines.is_strict && end > at {
+                        self.push_field(Text::in_text(Part::new(at, end)), Text::default(), None);
+                    }
+                    at = end + 1;
                 }
             }
         }
@@ -137,6 +243,17 @@ impl Record {
         }
         true
     }
+}
+
+/// The first two lines of a record, where the level stands in the second one.
+fn with_next_line(record: &[u8], end: usize) -> &[u8] {
+    let second = record.get(end + 1..).unwrap_or(b"");
+    if java_util_level(second).is_none() {
+        return record.get(..end).unwrap_or(record);
+    }
+    let length = memchr::memchr(b'\n', second).unwrap_or(second.len());
+    let both = record.get(..end + 1 + length).unwrap_or(record);
+    both.strip_suffix(b"\r").unwrap_or(both)
 }
 
 /// Takes a part, if there is none yet.

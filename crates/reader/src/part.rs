@@ -1,6 +1,7 @@
 //! Parts of a line: the offsets between which a piece of a record stands, and the escapes that it is written with.
 
 use crate::escape::{Writing, unescape};
+use logdrive_query::GivenName;
 use std::borrow::Cow;
 
 /// A place in a line.
@@ -17,6 +18,11 @@ impl Part {
             start: start as u32,
             end: end as u32,
         }
+    }
+
+    /// The part so many bytes further behind.
+    pub(crate) fn shifted(self, bytes: usize) -> Self {
+        Self::new(self.start() + bytes, self.end() + bytes)
     }
 
     pub(crate) fn start(self) -> usize {
@@ -58,8 +64,18 @@ impl Text {
         self.part.is_empty()
     }
 
+    /// A name that does not stand in the line.
+    pub(crate) fn given(name: GivenName) -> Self {
+        let number = name as usize;
+        Self::new(Part::new(number, number), Writing::Given)
+    }
+
     /// Returns the bytes that were logged.
     pub(crate) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
+        if self.writing == Writing::Given {
+            let name = GivenName::ALL.get(self.part.start());
+            return Cow::Borrowed(name.map_or(b"", |name| name.text().as_bytes()));
+        }
         unescape(self.part.of(line), self.writing)
     }
 }

@@ -103,12 +103,18 @@ fn records_of(
     let mut at = 0;
     let mut is_line_start = is_whole;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        if is_line_start && let Some(head) = read_head(line, &mut filter.times) {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        if is_line_start && let Some(head) = read_head(text, &mut filter.times) {
             starts.push((at, head.unix_ns));
         }
         is_line_start = true;
         at += line.len();
     }
+    // Before the first line that has a time, what is read from the middle of a file has none.
+    let first_timed = starts
+        .iter()
+        .find(|(_, unix_ns)| *unix_ns > 0)
+        .map(|(_, unix_ns)| *unix_ns);
     let ends = starts
         .iter()
         .skip(1)
@@ -121,7 +127,7 @@ fn records_of(
             bytes: bytes.to_vec(),
         })
     });
-    (records.collect(), starts.first().map(|(_, unix_ns)| *unix_ns))
+    (records.collect(), first_timed)
 }
 
 /// Reads the rotated files of a log.

@@ -124,10 +124,10 @@ impl RecordValues for ParsedRecord<'_> {
                 // A record without a message has an empty one, as in JSON.
                 each(&parts.message.plain(self.bytes));
                 let further = parts.further_lines(self.bytes);
-                return (!further.is_empty())
-                    .then_some(further)
-                    .into_iter()
-                    .for_each(each);
+                if !further.is_empty() {
+                    each(&further);
+                }
+                return;
             }
         };
         if !text.is_empty() {

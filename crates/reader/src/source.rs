@@ -4,15 +4,17 @@
 //! are then put into order; the last ones are kept back until the next chunk has been read, so that a late record
 //! still finds its place.
 
-use crate::colors::strip_colors;
+use crate::colors::strip_terminal;
 use crate::error::ReadError;
 use crate::filter::Filter;
-use crate::head::{Head, read_head};
+use crate::foreign::trace::{JoinRule, OpenTrace};
+use crate::head::read_head;
 use crate::input::Input;
 use crate::limits::{
     CHUNK_BYTES, CHUNK_BYTES_MIN, CHUNKS_BYTES_MAX, RECORD_BYTES_MAX, REORDER_BYTES, REORDER_RECORDS,
     SCAN_THREADS_MAX,
 };
+use crate::line_head::Head;
 use crate::record::Record;
 use crate::scan::{ScannedPart, ScannedText, Shapes};
 use crate::times::Times;
@@ -376,7 +378,7 @@ impl Source {
     /// Groups the lines that are there to records, and notes those that pass.
     fn split(&mut self, filter: &Filter) {
         let mut chunk = std::mem::take(&mut self.chunk.bytes);
-        self.chunk.filled = strip_colors(&mut chunk, self.chunk.open_at, self.chunk.filled);
+        self.chunk.filled = strip_terminal(&mut chunk, self.chunk.open_at, self.chunk.filled);
         let bytes = chunk.get(..self.chunk.filled).unwrap_or(b"");
         let whole = match memchr::memrchr(b'\n', bytes.get(self.chunk.open_at..).unwrap_or(b"")) {
             _ if self.at_end => self.chunk.filled,
@@ -384,6 +386,8 @@ impl Source {
             None => self.chunk.open_at,
         };
         let mut open: Option<Open> = None;
+        let mut trace = OpenTrace::default();
+        self.times.begin_record();
         let mut at = self.chunk.open_at;
         while at < whole {
             let rest = bytes.get(at..whole).unwrap_or(b"");
@@ -393,7 +397,9 @@ impl Source {
             let head = self.head_of(line, at == self.chunk.open_at);
             // Lines before the first record are taken one by one.
             let is_before_first = !self.has_records && open.is_some_and(|open| open.head.is_none());
-            if head.is_some() || open.is_none() || is_before_first {
+            let is_of_trace =
+                !self.has_records && trace.continues(text_of(line), head.is_some(), JoinRule::Output);
+            if head.is_some() || open.is_none() || (is_before_first && !is_of_trace) {
                 if let Some(open) = open {
                     self.finish(open, at, bytes, filter);
                 }
@@ -426,7 +432,7 @@ impl Source {
         if is_first && self.in_line {
             return None;
         }
-        read_head(line.strip_suffix(b"\n").unwrap_or(line), &mut self.times)
+        read_head(text_of(line), &mut self.times)
     }
 
     /// Notes a record or a further piece of one, if it passes.
@@ -489,6 +495,11 @@ impl Source {
     }
 }
 
+/// A line without its end.
+fn text_of(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
+}
+
 /// Copies bytes from one chunk to another, and returns how many.
 fn move_bytes(from: &[u8], range: std::ops::Range<usize>, to: &mut [u8], at: usize) -> usize {
     let bytes = from.get(range).unwrap_or(b"");
@@ -506,7 +517,7 @@ mod tests {
     fn colours_are_taken_out_and_nothing_else() {
         let strip = |text: &[u8]| {
             let mut bytes = text.to_vec();
-            let end = strip_colors(&mut bytes, 0, text.len());
+            let end = strip_terminal(&mut bytes, 0, text.len());
             bytes.truncate(end);
             bytes
         };
@@ -517,5 +528,6 @@ mod tests {
         assert_eq!(strip(b"a\x1b[2Jb\x1b[31"), b"a\x1b[2Jb\x1b[31");
         assert_eq!(strip(b"\x1b\x1b[1m\x1b"), b"\x1b\x1b");
         assert_eq!(strip(b"plain"), b"plain");
+        assert_eq!(strip(b"a\r\n1%\r50%\r100%\r\nb\nx\ry"), b"a\r\n100%\r\nb\nx\ry");
     }
 }

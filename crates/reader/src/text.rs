@@ -74,12 +74,12 @@ pub(crate) fn read_glog(record: &mut Record, line: &[u8]) {
     read_body(record, line, at + bracket + 1);
 }
 
-fn skip(line: &[u8], at: usize, skipped: impl Fn(u8) -> bool) -> usize {
+pub(crate) fn skip(line: &[u8], at: usize, skipped: impl Fn(u8) -> bool) -> usize {
     let rest = line.get(at..).unwrap_or(b"");
     at + rest.iter().take_while(|byte| skipped(**byte)).count()
 }
 
-fn read_place(record: &mut Record, line: &[u8], word: Part) {
+pub(crate) fn read_place(record: &mut Record, line: &[u8], word: Part) {
     let text = word.of(line);
     let colon = memchr::memrchr(b':', text).unwrap_or(text.len());
     record.file = Text::in_text(Part::new(word.start(), word.start() + colon));
@@ -87,7 +87,7 @@ fn read_place(record: &mut Record, line: &[u8], word: Part) {
 }
 
 /// Spans, message and fields: all that follows.
-fn read_body(record: &mut Record, line: &[u8], at: usize) {
+pub(crate) fn read_body(record: &mut Record, line: &[u8], at: usize) {
     let at = skip(line, at, |byte| byte == b' ');
     let start = read_spans(record, line, at).unwrap_or_else(|| {
         record.span_names.clear();
@@ -106,7 +106,7 @@ fn read_body(record: &mut Record, line: &[u8], at: usize) {
 
 /// Reads `outer{key=value key=value}:inner: ` and returns where the message begins. Without a field it could be any
 /// message with a colon, so then it is taken for one.
-fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
         let end = span_name_end(line, at).filter(|end| *end > at)?;
@@ -220,7 +220,7 @@ impl Words {
 }
 
 /// `net.rs:42`
-fn is_place(word: &[u8]) -> bool {
+pub(crate) fn is_place(word: &[u8]) -> bool {
     let Some(colon) = memchr::memrchr(b':', word) else {
         return false;
     };
@@ -231,7 +231,7 @@ fn is_place(word: &[u8]) -> bool {
 }
 
 /// `app::net`, `net.quic`
-fn is_module(word: &[u8]) -> bool {
+pub(crate) fn is_module(word: &[u8]) -> bool {
     let is_name =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/');
     let begins = word

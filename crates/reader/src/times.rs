@@ -1,8 +1,10 @@
 //! Points in time, as nanoseconds since 1970, as lines of logs have them.
 
+use crate::foreign::container::ContainerStreams;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use logdrive_wire::Level;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -15,33 +17,85 @@ pub struct Times {
     minute_ns: u64,
     glog_minute: [u8; 14],
     glog_minute_ns: u64,
-    local: TimeZone,
+    pub(crate) local: TimeZone,
     /// This year, for times without one.
-    year: [u8; 4],
+    pub(crate) year: [u8; 4],
+    /// The present, for times without a date.
+    pub(crate) now_ns: u64,
+    /// A minute in another form, and what it was found to be.
+    pub(crate) kept: (Minute, u64),
+    /// State of the lines that came before.
+    pub(crate) state: LineState,
+    /// Number of lines around the line that is read: that of a program stands in that of syslog.
+    pub(crate) depth: u8,
+}
+
+/// A minute as its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Minute {
+    pub(crate) year: u64,
+    pub(crate) month: u64,
+    pub(crate) day: u64,
+    pub(crate) hour: u64,
+    pub(crate) minute: u64,
+    pub(crate) is_utc: bool,
+}
+
+/// State of the lines of a stream that came before a line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LineState {
+    /// Time of the last line that had one, for lines that have none.
+    pub(crate) last_ns: u64,
+    /// Level of the last head.
+    pub(crate) last_level: Option<Level>,
+    /// Whether the last line was the first half of a head of `java.util.logging`.
+    pub(crate) is_java_util: bool,
+    /// Whether the last line was one of a container.
+    pub(crate) is_container: bool,
+    /// The streams of a container.
+    pub(crate) streams: ContainerStreams,
 }
 
 impl Times {
     /// With this zone for times that are local by convention.
     pub fn new(local: TimeZone) -> Self {
-        let today = Timestamp::now().to_string();
-        Self {
-            // Four digits until the year 9999.
-            year: today.as_bytes().first_chunk().copied().unwrap_or(*b"1970"),
+        let mut times = Self {
+            now_ns: 0,
+            kept: (Minute::default(), 0),
+            state: LineState::default(),
+            depth: 0,
+            year: *b"1970",
             minute: [0; 16],
             minute_ns: 0,
             glog_minute: [0; 14],
             glog_minute_ns: 0,
             local,
-        }
+        };
+        times.set_now(u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(0));
+        times
+    }
+
+    /// Sets the present, from which the years of times without one follow.
+    pub(crate) fn set_now(&mut self, unix_ns: u64) {
+        let now = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+        self.now_ns = unix_ns;
+        // Four digits until the year 9999.
+        self.year = now
+            .to_string()
+            .as_bytes()
+            .first_chunk()
+            .copied()
+            .unwrap_or(*b"1970");
     }
 
     /// Reads `2026-11-21T12:34:56.123456789Z` at the front of a text, and returns its length. The `T` may be a space, the
-    /// point a comma, the zone an offset or missing, which means UTC.
+    /// point a comma, the zone an offset or missing, which means UTC; with slashes in the date, as nginx and Go write it,
+    /// local time.
     #[inline]
     pub(crate) fn read_iso(&mut self, text: &[u8]) -> Option<(u64, usize)> {
         let minute = text.first_chunk::<16>()?;
         if *minute != self.minute {
-            self.minute_ns = minute_of_iso(minute)?;
+            self.minute_ns = self.minute_of_iso(minute)?;
             self.minute = *minute;
         }
         let (in_minute_ns, length) = read_seconds(text.get(16..)?)?;
@@ -86,6 +140,41 @@ impl Times {
         Some((self.glog_minute_ns.saturating_add(in_minute_ns), length))
     }
 
+    /// Forgets what came before, but for the time: a record begins.
+    pub(crate) fn begin_record(&mut self) {
+        self.state = LineState {
+            last_ns: self.state.last_ns,
+            ..LineState::default()
+        };
+    }
+
+    /// A time that was read as UTC and is a local one.
+    #[cold]
+    pub(crate) fn as_local(&self, unix_ns: u64) -> u64 {
+        let read = Timestamp::from_nanosecond(i128::from(unix_ns)).ok();
+        let civil = read.map(|time| time.to_zoned(TimeZone::UTC).datetime());
+        let local = civil.and_then(|civil| civil.to_zoned(self.local.clone()).ok());
+        local
+            .and_then(|zoned| u64::try_from(zoned.timestamp().as_nanosecond()).ok())
+            .unwrap_or(unix_ns)
+    }
+
+    #[cold]
+    fn minute_of_iso(&self, text: &[u8; 16]) -> Option<u64> {
+        if !matches!(text[10], b'T' | b't' | b' ') {
+            return None;
+        }
+        match [text[4], text[7], text[13]] {
+            [b'-', b'-', b':'] => minute_in(text, TimeZone::UTC),
+            [b'/', b'/', b':'] => {
+                let mut iso = *text;
+                (iso[4], iso[7]) = (b'-', b'-');
+                minute_in(&iso, self.local.clone())
+            }
+            _ => None,
+        }
+    }
+
     fn minute_of_glog(&self, text: &[u8; 14]) -> Option<u64> {
         if text[8] != b' ' || text[11] != b':' {
             return None;
@@ -94,14 +183,6 @@ impl Times {
         let iso = [&date[..4], b"-", &date[4..6], b"-", &date[6..], b"T", &time[1..]].concat();
         minute_in(&iso, self.local.clone())
     }
-}
-
-fn minute_of_iso(text: &[u8; 16]) -> Option<u64> {
-    let separators = [text[4], text[7], text[13]] == *b"--:" && matches!(text[10], b'T' | b't' | b' ');
-    if !separators {
-        return None;
-    }
-    minute_in(text, TimeZone::UTC)
 }
 
 /// Reads `2026-11-21T12:34`, whose separators are in their places, as a time of a zone.
@@ -118,7 +199,7 @@ fn minute_in(text: &[u8], zone: TimeZone) -> Option<u64> {
 }
 
 /// The number that a text of nothing but digits says; for short texts.
-fn digits(text: &[u8]) -> Option<u64> {
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     text.iter()
         .try_fold(0u64, |sum, byte| match byte.wrapping_sub(b'0') {
             digit @ 0..=9 => Some(sum * 10 + u64::from(digit)),
@@ -128,7 +209,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 
 /// Reads `:56.123456789` as nanoseconds, and returns its length.
 #[inline]
-fn read_seconds(text: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn read_seconds(text: &[u8]) -> Option<(u64, usize)> {
     let [b':', tens, ones, ..] = text else { return None };
     // A leap second is the 60th.
     let seconds = digits(&[*tens, *ones]).filter(|seconds| *seconds <= 60)?;
@@ -153,7 +234,7 @@ fn read_seconds(text: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Reads `02:00` or `0200` as nanoseconds, and returns its length.
-fn read_offset(text: &[u8]) -> Option<(u64, usize)> {
+pub(crate) fn read_offset(text: &[u8]) -> Option<(u64, usize)> {
     let hours = digits(text.get(..2)?)?;
     let (minutes, length) = match text.get(2)? {
         b':' => (digits(text.get(3..5)?)?, 5),

@@ -22,10 +22,11 @@ const FLOORS: &[(&str, u8)] = &[
     ("logdrive-cli", 4),
 ];
 /// Arrows within one floor, each with its reason to be: the macros are the front end's own half, the
-/// C ABI is the front end for others, and the collector takes foreign lines apart as the reader does.
+/// C ABI is the front end for others, and agent and collector take foreign lines apart as the reader does.
 const SIDEWAYS: &[(&str, &str)] = &[
     ("logdrive", "logdrive-macros"),
     ("logdrive-capi", "logdrive"),
+    ("logdrive-agent", "logdrive-reader"),
     ("logdrive-collector", "logdrive-reader"),
 ];
 /// Packages that may use all others and that none may use.

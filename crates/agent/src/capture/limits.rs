@@ -27,18 +27,10 @@ pub const GATHER_US_MAX: u64 = 500;
 /// Shortest such pause: below this the wake-up costs more than it saves.
 pub const GATHER_US_MIN: u64 = 50;
 
-/// A line that has not ended becomes a record after so long a pause, in milliseconds: a prompt is seen soon, and a line
+/// A line that has not ended, or an error to which a stack trace may belong, becomes a record after so long a pause, in
+/// milliseconds: a prompt is seen soon, and a line
 /// that a program prints in pieces stays one.
 pub const PARTIAL_MS: u64 = 200;
-
-/// Bytes at the front of a line that are searched for a level: behind a long time stamp there is room for a name.
-pub const HEAD_BYTES: usize = 64;
-
-/// Bytes that are searched when they hold colours, which do not count.
-pub const HEAD_BYTES_COLOURED: usize = 160;
-
-/// Fields of a line of JSON; a record may have 255 values, and the message is one.
-pub const JSON_FIELDS_MAX: usize = 250;
 
 /// Interval in milliseconds at which a reader whose output never pauses checks whether its command has ended.
 pub const EVENT_CHECK_MS: u64 = 100;

@@ -3,10 +3,11 @@
 //! A program's output has no log statements, so the callsites are made here: one for each stream, level and shape of
 //! line that occurs. They stand in the session like all others, and are switched like all others.
 
-use super::json::Object;
+use super::limits::PIECE_BYTES_MAX;
 use super::lines::{Line, Piece};
-use super::{ansi, level};
+use super::structured::StructuredLine;
 use logdrive_drain::control::{SAMPLE_FIELD, switch_of};
+use logdrive_reader::foreign::{JoinRule, LineJoiner, ansi, last_state, level};
 use logdrive_ring::clock::{ticks_of, unix_ns};
 use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
@@ -41,7 +42,7 @@ pub struct RecordOptions {
 enum Shape {
     /// A line of text.
     Line,
-    /// A line of JSON: a message and fields.
+    /// A line of JSON or logfmt: a message and fields.
     Object,
     /// A piece of a long line.
     Part,
@@ -87,7 +88,33 @@ pub struct LineWriter {
     /// The level of the line whose pieces come.
     level: Level,
     plain: Vec<u8>,
-    object: Object,
+    /// Made when the first such line comes.
+    structured: Option<StructuredLine>,
+    open: OpenRecord,
+}
+
+/// A record to which lines may still be joined.
+#[derive(Debug)]
+struct OpenRecord {
+    joiner: LineJoiner,
+    /// Its lines; empty when none is open.
+    text: Vec<u8>,
+    is_open: bool,
+    level: Level,
+    /// Time of its first line.
+    ticks: u64,
+}
+
+impl OpenRecord {
+    fn new(level: Level) -> Self {
+        Self {
+            joiner: LineJoiner::new(JoinRule::Output),
+            text: Vec::new(),
+            is_open: false,
+            level,
+            ticks: 0,
+        }
+    }
 }
 
 impl LineWriter {
@@ -117,12 +144,13 @@ impl LineWriter {
             session: Arc::clone(session),
             target,
             level: options.level,
+            open: OpenRecord::new(options.level),
             options,
             time,
             clock,
             sites: [[None; SHAPES]; LEVELS],
             plain: Vec::new(),
-            object: Object::default(),
+            structured: None,
         })
     }
 
@@ -138,19 +166,41 @@ impl LineWriter {
         if line.has_escape && !self.options.keep_ansi {
             self.record_stripped(line);
         } else if line.piece == Piece::Whole {
-            self.record_whole(line.text, line.has_escape);
+            self.record_whole(line.text, line.has_escape, line.next);
         } else {
             self.record_piece(line);
         }
+    }
+
+    /// Writes the record to which lines might still have been joined.
+    pub fn flush(&mut self) {
+        if !std::mem::take(&mut self.open.is_open) {
+            return;
+        }
+        self.open.joiner.end_record();
+        let text = std::mem::take(&mut self.open.text);
+        // Relaxed: read by this thread only.
+        let now = self.time.swap(self.open.ticks, Ordering::Relaxed);
+        self.text(self.open.level, Shape::Line, &text, 0, |_| {});
+        // Relaxed: as above.
+        self.time.store(now, Ordering::Relaxed);
+        self.open.text = text;
+        self.open.text.clear();
+    }
+
+    /// Returns whether lines of the open record are likely to follow, as within a stack trace.
+    pub fn awaits_more(&self) -> bool {
+        self.open.is_open && (self.open.level.is_urgent() || self.open.joiner.is_in_trace())
     }
 
     fn record_stripped(&mut self, line: Line<'_>) {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
         ansi::strip(line.text, &mut plain);
+        let shown = last_state(&plain);
         match line.piece {
-            Piece::Whole => self.record_whole(&plain, line.has_escape),
-            _ => self.record_piece(Line { text: &plain, ..line }),
+            Piece::Whole => self.record_whole(shown, line.has_escape, line.next),
+            _ => self.record_piece(Line { text: shown, ..line }),
         }
         self.plain = plain;
     }
@@ -158,12 +208,42 @@ impl LineWriter {
     /// A line that is one record. Its parts come in registers: a `Line` would be put together in memory, and reading it
     /// back at once waits for that.
     #[inline(never)]
-    fn record_whole(&mut self, text: &[u8], has_escape: bool) {
-        if self.options.parse && text.first() == Some(&b'{') && self.object(text) {
+    fn record_whole(&mut self, text: &[u8], has_escape: bool, next: Option<u8>) {
+        if self.options.parse && StructuredLine::may_be(text) && self.structured(text) {
             return;
         }
         let level = self.level_of(text, has_escape);
-        self.text(level, Shape::Line, text, 0, |_| {});
+        // What is no error, and has no indented line behind it, is a record as it is.
+        let is_alone = matches!(next, Some(next) if next != b' ' && next != b'\t');
+        let is_plain = is_alone && !level.is_urgent() && text.first() != Some(&b'/');
+        if !self.options.parse || (is_plain && !self.open.is_open) {
+            return self.text(level, Shape::Line, text, 0, |_| {});
+        }
+        self.join(text, level, is_plain);
+    }
+
+    /// A line that may belong to the record before, or to which others may belong.
+    fn join(&mut self, text: &[u8], level: Level, is_plain: bool) {
+        let has_room = self.open.text.len() + text.len() < PIECE_BYTES_MAX;
+        if self.open.is_open && self.open.joiner.continues(text) && has_room {
+            self.open.text.push(b'\n');
+            self.open.text.extend_from_slice(text);
+            return;
+        }
+        self.flush();
+        if is_plain {
+            return self.text(level, Shape::Line, text, 0, |_| {});
+        }
+        // The first line of a record, whatever it is.
+        self.open.joiner.continues(text);
+        self.open.is_open = true;
+        self.open.text.extend_from_slice(text);
+        self.open.level = match level.is_urgent() || !self.open.joiner.is_in_trace() {
+            true => level,
+            false => Level::Error,
+        };
+        // Relaxed: stored by this thread only.
+        self.open.ticks = self.time.load(Ordering::Relaxed);
     }
 
     #[inline]
@@ -177,6 +257,7 @@ impl LineWriter {
     }
 
     fn record_piece(&mut self, line: Line<'_>) {
+        self.flush();
         let Line { text, piece, .. } = line;
         // A line has one level, which its first piece decides.
         if let Piece::Part(1) | Piece::Partial(1) = piece {
@@ -184,7 +265,7 @@ impl LineWriter {
         }
         let level = self.level;
         match piece {
-            Piece::Whole => self.record_whole(text, line.has_escape),
+            Piece::Whole => self.record_whole(text, line.has_escape, line.next),
             Piece::Part(part) => self.text(level, Shape::Part, text, 4, |put| put.u32(part)),
             Piece::Last(part) => self.text(level, Shape::Last, text, 5, |put| {
                 put.u32(part);
@@ -198,29 +279,19 @@ impl LineWriter {
         }
     }
 
-    /// A line of JSON; `false` when it is none.
-    fn object(&mut self, text: &[u8]) -> bool {
-        let mut object = std::mem::take(&mut self.object);
-        let is_object = object.read(text);
-        if is_object {
-            let level = object.level.unwrap_or(self.options.level);
-            let message_bytes = match object.message.len() {
-                0 => 0,
-                length => TAG_BYTES + LENGTH_BYTES + length,
-            };
-            self.write(level, Shape::Object, message_bytes + object.fields.len(), |put| {
-                if !object.message.is_empty() {
-                    put.u8(Kind::Message.code());
-                    // A message stands for itself: the index means nothing.
-                    put.u8(0);
-                    put.u32(object.message.len() as u32);
-                    put.bytes(&object.message);
-                }
-                put.bytes(&object.fields);
+    /// A line of JSON or logfmt; `false` when it is none.
+    fn structured(&mut self, text: &[u8]) -> bool {
+        let mut line = self.structured.take().unwrap_or_default();
+        let is_structured = line.read(text);
+        if is_structured {
+            self.flush();
+            let level = line.level.unwrap_or(self.options.level);
+            self.write(level, Shape::Object, line.payload.len(), |put| {
+                put.bytes(&line.payload)
             });
         }
-        self.object = object;
-        is_object
+        self.structured = Some(line);
+        is_structured
     }
 
     #[inline]
@@ -356,6 +427,7 @@ impl LineWriter {
 
     /// Writes a record that comes once: its callsite is registered for it.
     pub fn once(&mut self, callsite: &Callsite, bytes: usize, fill: impl Fn(&mut RecordWriter<'_>)) {
+        self.flush();
         // Relaxed: as in `begin`.
         self.time.store(ticks_of(self.clock), Ordering::Relaxed);
         let entry = self.enter(callsite, callsite.level >= self.options.min_level);

@@ -5,8 +5,8 @@
 //! line. A line ends with `\n` or `\r\n`, neither of which is part of it. Bytes mean nothing otherwise: they need not
 //! be UTF-8 and may be zero. A character of UTF-8 is never divided between two pieces of a line.
 
-use super::ansi::ESCAPE;
 use super::limits::{GATHER_BYTES, PIECE_BYTES_MAX, READ_BYTES};
+use logdrive_reader::foreign::ansi::ESCAPE;
 
 /// A move of this many bytes costs less than a system call.
 const CHEAP_MOVE_BYTES: usize = 1024;
@@ -31,8 +31,10 @@ pub struct Line<'a> {
     pub text: &'a [u8],
     /// Part that the text is of its line.
     pub piece: Piece,
-    /// True if the escape byte of terminals may stand in it.
+    /// True if the escape byte of terminals may stand in it, or a carriage return that writes over it.
     pub has_escape: bool,
+    /// First byte of what follows, where that was read.
+    pub next: Option<u8>,
 }
 
 /// The splitter of one stream.
@@ -121,15 +123,16 @@ impl Lines {
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         loop {
             let fresh = self.buffer.get(self.scanned..self.end)?;
-            // One search for both: most lines have no escape byte, and then it costs nothing to know.
-            let Some(found) = memchr::memchr2(b'\n', ESCAPE, fresh) else {
+            // One search for all: most lines have none of the others, and then it costs nothing to know.
+            let Some(found) = memchr::memchr3(b'\n', ESCAPE, b'\r', fresh) else {
                 self.scanned = self.end;
                 return self.next_part();
             };
             self.scanned += found;
-            if fresh.get(found) == Some(&ESCAPE) {
+            if fresh.get(found) != Some(&b'\n') {
+                // A carriage return before a line break writes over nothing.
+                self.has_escape |= fresh.get(found..found + 2) != Some(b"\r\n");
                 self.scanned += 1;
-                self.has_escape = true;
                 continue;
             }
             let start = self.start;
@@ -156,6 +159,7 @@ impl Lines {
                 text: self.buffer.get(start..stop)?,
                 piece,
                 has_escape,
+                next: self.buffer.get(self.start..self.end)?.first().copied(),
             });
         }
     }
@@ -212,6 +216,7 @@ impl Lines {
             piece,
             // Also of the pieces behind it: where in the line it stands is not kept.
             has_escape: self.has_escape,
+            next: None,
         }
     }
 }

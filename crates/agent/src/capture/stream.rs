@@ -113,6 +113,7 @@ impl Stream {
         while let Some(line) = lines.ended() {
             writer.record(line);
         }
+        writer.flush();
         end
     }
 
@@ -143,6 +144,9 @@ impl Stream {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
+                    if !writer.awaits_more() {
+                        writer.flush();
+                    }
                     if let Some(end) = self.wait(&mut wait, lines, writer) {
                         return end;
                     }
@@ -156,13 +160,15 @@ impl Stream {
 
     /// Waits for more. A line that has not ended by then becomes a record.
     fn wait(&self, wait: &mut Wait, lines: &mut Lines, writer: &mut LineWriter) -> Option<StreamEnd> {
-        let until = wait.until(lines.has_rest());
+        let has_rest = lines.has_rest() || writer.awaits_more();
+        let until = wait.until(has_rest);
         let ready = match self.poll(wait, until) {
             Ok(ready) => ready,
             Err(errno) => return Some(StreamEnd::Failed(errno.into())),
         };
-        if !ready.output && lines.has_rest() && wait.is_pause_over() {
+        if !ready.output && has_rest && wait.is_pause_over() {
             wait.has_reported_partial = true;
+            writer.flush();
             if let Some(line) = lines.paused() {
                 writer.record(line);
             }

@@ -78,7 +78,7 @@ impl RecordReader {
                 .map(|name| lossy(&plain(*name)))
                 .collect(),
             message: plain(record.message),
-            further: record.further_lines(bytes).to_vec(),
+            further: record.further_lines(bytes).into_owned(),
             ..RecordParts::default()
         };
         let mut file = plain(record.file);

@@ -4,6 +4,7 @@
 use super::text_parts::{TextParts, TextRange, begins_record};
 use super::text_scan::TextScan;
 use crate::filter::Filter;
+use crate::foreign::container::is_wrapped;
 use crate::head::read_head;
 use crate::input::{GZIP, ZSTD};
 use crate::limits::{
@@ -41,7 +42,9 @@ fn plain_range(part: &LogFile, filter: &Filter) -> Option<TextRange> {
     file.read_exact_at(&mut bytes, 0).ok()?;
     let is_other = bytes.starts_with(&GZIP) || bytes.starts_with(&ZSTD) || bytes.starts_with(&MAGIC);
     let line = bytes.split(|byte| *byte == b'\n').next()?;
-    let begins = !is_other && begins_record(line, &mut Times::new(TimeZone::system()));
+    // Lines that a container's runtime wrapped are read in their order: it is they that say what belongs together.
+    let is_wrapped = is_wrapped(line);
+    let begins = !is_other && !is_wrapped && begins_record(line, &mut Times::new(TimeZone::system()));
     let range = TextRange {
         file: Arc::new(file),
         start: 0,
@@ -105,7 +108,9 @@ impl Seek {
         let mut bytes = vec![0; (self.range.end - at).min(BORDER_READ_BYTES) as usize];
         self.range.file.read_exact_at(&mut bytes, at)?;
         let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(&[]);
-        Ok(read_head(line, &mut self.times).map(|head| head.unix_ns))
+        Ok(read_head(line, &mut self.times)
+            .filter(|head| head.is_timed)
+            .map(|head| head.unix_ns))
     }
 
     /// Whether some records of all parts of the file are in the order of their times.

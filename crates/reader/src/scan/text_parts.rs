@@ -152,12 +152,12 @@ impl TextParts {
     }
 }
 
-/// Whether a record begins with a line, which may have colours.
+/// Whether a record with a time of its own begins with a line, which may have colours.
 pub(crate) fn begins_record(line: &[u8], times: &mut Times) -> bool {
     if memchr::memchr(0x1b, line).is_none() {
-        return read_head(line, times).is_some();
+        return read_head(line, times).is_some_and(|head| head.is_timed);
     }
     let mut plain = line.to_vec();
     let end = strip_colors(&mut plain, 0, line.len());
-    read_head(plain.get(..end).unwrap_or(&plain), times).is_some()
+    read_head(plain.get(..end).unwrap_or(&plain), times).is_some_and(|head| head.is_timed)
 }

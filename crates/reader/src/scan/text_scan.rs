@@ -3,9 +3,11 @@
 //! Where a filter asks for a text or a value that has to stand in a record, it is searched in all bytes at once, and only the
 //! records around what was found are looked at.
 
-use crate::colors::strip_colors;
+use crate::colors::strip_terminal;
 use crate::filter::Filter;
-use crate::head::{Head, read_head};
+use crate::head::read_head;
+use crate::limits::UNTIMED_LINES_MAX;
+use crate::line_head::Head;
 use crate::record::Record;
 use crate::times::Times;
 use jiff::tz::TimeZone;
@@ -54,8 +56,9 @@ impl TextScan {
         begins_line: bool,
         each: &mut impl FnMut(&mut Self, &[u8], FoundRecord),
     ) -> PartEnd {
-        let end = strip_colors(bytes, 0, bytes.len());
+        let end = strip_terminal(bytes, 0, bytes.len());
         let bytes = bytes.get(..end).unwrap_or(&[]);
+        self.times.begin_record();
         let begin = match begins_line {
             true => 0,
             false => memchr::memchr(b'\n', bytes).map_or(end, |at| at + 1),
@@ -153,14 +156,45 @@ impl TextScan {
             let start = first + memchr::memrchr(b'\n', before).map_or(0, |line| line + 1);
             let rest = bytes.get(start..)?;
             let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.times.begin_record();
             if let Some(head) = read_head(rest.get(..length)?, &mut self.times) {
-                return Some((start, head));
+                return Some(match head.is_timed {
+                    true => (start, head),
+                    false => self.timed_before(bytes, first, start, head),
+                });
             }
             if start == first {
                 return None;
             }
             end = start - 1;
         }
+    }
+
+    /// Gives a head without a time that of the lines before it. The first half of a head may stand there, too.
+    fn timed_before(&mut self, bytes: &[u8], first: usize, start: usize, head: Head) -> (usize, Head) {
+        let mut end = start;
+        for number in 0..UNTIMED_LINES_MAX {
+            if end <= first {
+                break;
+            }
+            let before = bytes.get(first..end - 1).unwrap_or(&[]);
+            let at = first + memchr::memrchr(b'\n', before).map_or(0, |line| line + 1);
+            let line = bytes.get(at..end - 1).unwrap_or(&[]);
+            if let Some(timed) = read_head(line, &mut self.times).filter(|head| head.is_timed) {
+                return match timed.is_level_behind() && number == 0 {
+                    true => (at, timed),
+                    false => (
+                        start,
+                        Head {
+                            unix_ns: timed.unix_ns,
+                            ..head
+                        },
+                    ),
+                };
+            }
+            end = at;
+        }
+        (start, Head { unix_ns: 0, ..head })
     }
 
     /// Gives a record to `each` where it passes.

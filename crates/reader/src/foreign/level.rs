@@ -6,13 +6,13 @@
 //! without a level gets that of its stream: a wrong level would be worse than none.
 
 use super::ansi;
-use super::limits::{HEAD_BYTES, HEAD_BYTES_COLOURED};
+use crate::limits::{HEAD_BYTES, HEAD_BYTES_COLOURED};
 use logdrive_wire::Level;
 
 /// The level that a line names.
 ///
 /// ```
-/// use logdrive_agent::capture::level::recognise;
+/// use logdrive_reader::foreign::level::recognise;
 /// use logdrive_wire::Level;
 /// assert_eq!(recognise(b"2026-11-21 12:34:56,789 WARNING disk is nearly full"), Some(Level::Warn));
 /// assert_eq!(recognise(b"found 3 ERROR lines"), None);
@@ -29,7 +29,7 @@ pub fn recognise(line: &[u8]) -> Option<Level> {
 
 /// As [`recognise`], for a line without the escape byte of terminals.
 #[inline]
-pub(super) fn recognise_plain(line: &[u8]) -> Option<Level> {
+pub fn recognise_plain(line: &[u8]) -> Option<Level> {
     of_head(front(line, HEAD_BYTES))
 }
 
@@ -58,44 +58,45 @@ fn of_head(head: &[u8]) -> Option<Level> {
 }
 
 /// A word that names a level.
-struct Name {
-    level: Level,
+pub(crate) struct Name {
+    pub(crate) level: Level,
     /// True if it means a level also where nothing but its capitals says so. `NOTE` and `ALERT` do not.
-    plain: bool,
+    pub(crate) plain: bool,
 }
 
 /// Reads a level's name in upper or lower case; `Warning` too.
-fn name(word: &[u8]) -> Option<Name> {
-    let mut lower = [0; 9];
+pub(crate) fn name(word: &[u8]) -> Option<Name> {
+    let mut lower = [0; 13];
     let place = lower.get_mut(..word.len())?;
     for (place, byte) in place.iter_mut().zip(word) {
         *place = byte.to_ascii_lowercase();
     }
     let (level, plain) = match &*place {
-        b"trace" | b"trc" => (Level::Trace, true),
-        b"verbose" | b"trce" | b"silly" => (Level::Trace, false),
-        b"debug" | b"dbg" => (Level::Debug, true),
-        b"dbug" | b"deb" => (Level::Debug, false),
+        b"trace" | b"trc" | b"trac" => (Level::Trace, true),
+        b"verbose" | b"trce" | b"silly" | b"finer" | b"finest" => (Level::Trace, false),
+        b"debug" | b"dbg" | b"debu" => (Level::Debug, true),
+        b"dbug" | b"deb" | b"fine" => (Level::Debug, false),
         b"info" | b"inf" | b"notice" => (Level::Info, true),
-        b"note" | b"ntc" | b"log" => (Level::Info, false),
+        // Parts of a message that postgres logs as lines of their own.
+        b"detail" | b"hint" | b"context" | b"statement" | b"query" => (Level::Info, false),
+        b"success" => (Level::Info, true),
+        b"note" | b"ntc" | b"log" | b"config" | b"informational" | b"information" => (Level::Info, false),
         b"warn" | b"warning" | b"wrn" => (Level::Warn, true),
-        b"error" | b"err" | b"severe" => (Level::Error, true),
+        b"error" | b"err" | b"erro" | b"severe" => (Level::Error, true),
         b"fail" | b"eror" => (Level::Error, false),
-        b"fatal" | b"ftl" | b"critical" | b"crit" => (Level::Fatal, true),
-        b"panic" | b"emerg" | b"emergency" | b"alert" => (Level::Fatal, false),
+        b"fatal" | b"ftl" | b"fata" | b"critical" | b"crit" => (Level::Fatal, true),
+        b"panic" | b"pani" | b"emerg" | b"emergency" | b"alert" => (Level::Fatal, false),
         _ => return None,
     };
     Some(Name { level, plain })
 }
 
 /// Reads the value of a field that is known to hold a level: also single letters.
-pub(super) fn named(word: &[u8]) -> Option<Level> {
+pub(crate) fn named(word: &[u8]) -> Option<Level> {
     match word {
         b"T" | b"t" => Some(Level::Trace),
         b"D" | b"d" => Some(Level::Debug),
-        b"I" | b"i" | b"information" | b"Information" | b"INFORMATION" | b"DEFAULT" | b"default" => {
-            Some(Level::Info)
-        }
+        b"I" | b"i" | b"DEFAULT" | b"default" => Some(Level::Info),
         b"W" | b"w" => Some(Level::Warn),
         b"E" | b"e" => Some(Level::Error),
         b"F" | b"f" | b"dpanic" => Some(Level::Fatal),
@@ -104,7 +105,7 @@ pub(super) fn named(word: &[u8]) -> Option<Level> {
 }
 
 /// Reads a severity of syslog: 0 emergency to 7 debug.
-pub(super) fn severity(number: u64) -> Option<Level> {
+pub(crate) fn severity(number: u64) -> Option<Level> {
     match number {
         0..=2 => Some(Level::Fatal),
         3 => Some(Level::Error),
@@ -151,12 +152,12 @@ fn digits_at(text: &[u8]) -> Option<usize> {
     Some(digits + more)
 }
 
-fn word_at(text: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn word_at(text: &[u8]) -> (&[u8], &[u8]) {
     let length = text.iter().position(|byte| !byte.is_ascii_alphabetic());
     text.split_at(length.unwrap_or(text.len()))
 }
 
-fn is_upper(word: &[u8]) -> bool {
+pub(crate) fn is_upper(word: &[u8]) -> bool {
     word.iter().all(u8::is_ascii_uppercase)
 }
 

@@ -13,7 +13,7 @@ const SEQUENCE_BYTES_MAX: usize = 1024;
 ///
 /// ```
 /// let mut plain = Vec::new();
-/// logdrive_agent::capture::ansi::strip(b"\x1b[1;31mERROR\x1b[0m disk is full", &mut plain);
+/// logdrive_reader::foreign::ansi::strip(b"\x1b[1;31mERROR\x1b[0m disk is full", &mut plain);
 /// assert_eq!(plain, b"ERROR disk is full");
 /// ```
 pub fn strip(text: &[u8], plain: &mut Vec<u8>) {

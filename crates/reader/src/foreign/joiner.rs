@@ -1,0 +1,151 @@
+//! Lines that belong together: a stack trace belongs to the record before it, whole.
+//!
+//! A joiner looks at the lines of one stream, one after the other, and says of each whether a record begins with it. It
+//! keeps no bytes. Records are bounded in lines and bytes, so that a stream without any structure is no record.
+
+use crate::foreign::trace::{JoinRule, OpenTrace};
+use crate::head::read_head;
+use crate::limits::{JOINED_BYTES_MAX, JOINED_LINES_MAX};
+use crate::times::Times;
+use jiff::tz::TimeZone;
+
+/// Joins the lines of one stream to records.
+///
+/// ```
+/// use logdrive_reader::foreign::{JoinRule, LineJoiner};
+/// let mut joiner = LineJoiner::new(JoinRule::Output);
+/// let lines = ["java.io.IOException: disk is full", "\tat com.example.Disk.write(Disk.java:7)", "next"];
+/// let continues = lines.map(|line| joiner.continues(line.as_bytes()));
+/// assert_eq!(continues, [false, true, false]);
+/// ```
+#[derive(Debug)]
+pub struct LineJoiner {
+    rule: JoinRule,
+    times: Times,
+    open: OpenTrace,
+    lines: usize,
+    bytes: usize,
+}
+
+impl LineJoiner {
+    /// A joiner at the begin of a stream. Times without a zone are those of the system's zone.
+    pub fn new(rule: JoinRule) -> Self {
+        Self {
+            rule,
+            times: Times::new(TimeZone::system()),
+            open: OpenTrace::default(),
+            lines: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Ends the open record: what follows begins another one, as after a pause.
+    pub fn end_record(&mut self) {
+        self.open = OpenTrace::default();
+        self.times.begin_record();
+    }
+
+    /// Returns whether a trace is open, so that lines of it are likely to follow.
+    pub fn is_in_trace(&self) -> bool {
+        self.open.is_in_trace()
+    }
+
+    /// Returns whether the next line belongs to the record before. `line` has no line break.
+    pub fn continues(&mut self, line: &[u8]) -> bool {
+        let was_container = self.times.state.is_container;
+        let has_head = may_be_head(line) && read_head(line, &mut self.times).is_some();
+        // The wrapping of a container's line says that it goes on.
+        let is_wrapped = was_container && self.times.state.is_container && !has_head;
+        self.continues_with(line, has_head, is_wrapped)
+    }
+
+    fn continues_with(&mut self, line: &[u8], has_head: bool, is_wrapped: bool) -> bool {
+        let before = self.open;
+        let continues = self.open.continues(line, has_head, self.rule) || (is_wrapped && before.is_open());
+        if continues && self.lines < JOINED_LINES_MAX && self.bytes + line.len() < JOINED_BYTES_MAX {
+            self.lines += 1;
+            self.bytes += line.len() + 1;
+            return true;
+        }
+        // The rest of a trace that is too long goes on in another record.
+        (self.lines, self.bytes) = (1, line.len());
+        false
+    }
+}
+
+/// Whether a line may be a head at all, by its first byte.
+fn may_be_head(line: &[u8]) -> bool {
+    line.first()
+        .is_some_and(|first| first.is_ascii_alphanumeric() || b"{[<:@_/".contains(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::foreign::trace::crash_level;
+
+    /// The records of a text, each with its lines.
+    fn records(rule: JoinRule, text: &str) -> Vec<usize> {
+        let mut joiner = LineJoiner::new(rule);
+        let mut records = Vec::new();
+        for line in text.lines() {
+            match joiner.continues(line.as_bytes()) {
+                true => *records.last_mut().expect("a record before") += 1,
+                false => records.push(1),
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn traces_of_usual_languages_are_whole() {
+        for text in [
+            "java.lang.RuntimeException: a\n\tat x.Y.z(Y.java:1)\n\tSuppressed: b\n\t\tat c\nCaused by: d\n\t... 2 more",
+            "Exception in thread \"main\" java.lang.IllegalStateException: a\n\tat x.Y.z(Y.java:1)",
+            "Traceback (most recent call last):\n  File \"a.py\", line 1, in b\n    c\nValueError: d\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"a.py\", line 2\nKeyError: 'x'",
+            "panic: assignment to entry in nil map\n\ngoroutine 1 [running]:\nmain.main.func1()\n\t/app/main.go:7 +0x34\nmain.main()\n\t/app/main.go:9 +0xf\nexit status 2",
+            "thread 'main' panicked at src/main.rs:7:5:\nindex out of bounds\nstack backtrace:\n   0: rust_begin_unwind\n             at /rustc/x\nnote: run with `RUST_BACKTRACE=1`",
+            "TypeError: price is undefined\n    at a (/app/shop.js:1:2)\n    at node:internal/main:28:49",
+            "/app/shop.js:12\n  throw new Error('a')\n  ^\n\nError: a\n    at b (/app/shop.js:12:1) {\n  [cause]: 7\n}\n\nNode.js v20.20.2",
+            "Unhandled exception. System.InvalidOperationException: a\n ---> System.Exception: b\n   at Shop.Main() in /app/Shop.cs:line 7\n   --- End of inner exception stack trace ---\n   at Shop.Run()",
+            "shop.rb:3:in `a': no such order (ArgumentError)\n\tfrom shop.rb:6:in `b'",
+        ] {
+            let lines = text.lines().count();
+            assert_eq!(records(JoinRule::Output, text), [lines], "{text}");
+            let framed = format!("start\n{text}\n2026-11-21T12:34:56Z INFO  a b c.rs:1 next");
+            assert_eq!(records(JoinRule::Output, &framed), [1, lines, 1], "{framed}");
+            let told = format!("2026-11-21 12:34:56 ERROR failed\n{text}\n2026-11-21 12:34:57 INFO next");
+            assert_eq!(records(JoinRule::LogFile, &told), [1 + lines, 1], "{told}");
+            // What a program says when it crashes is no part of a record that tells of no error.
+            let told = told.replace("ERROR failed", "INFO ready");
+            let is_crash = crash_level(text.lines().next().unwrap_or("").as_bytes()).is_some();
+            let expected = if is_crash {
+                vec![1, lines, 1]
+            } else {
+                vec![1 + lines, 1]
+            };
+            assert_eq!(records(JoinRule::LogFile, &told), expected, "{told}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_prints_stays_apart() {
+        assert_eq!(
+            records(JoinRule::Output, "one\ntwo\n   Compiling a\n   Compiling b\n"),
+            [1, 1, 1, 1]
+        );
+        let text = "2026-11-21 12:34:56 INFO one\nprinted\n2026-11-21 12:34:57 INFO two\n  of two lines";
+        assert_eq!(records(JoinRule::Output, text), [1, 1, 2]);
+        assert_eq!(records(JoinRule::LogFile, text), [2, 2]);
+    }
+
+    #[test]
+    fn records_are_bounded() {
+        let text = format!("panic: x\n{}", "\t/app/main.go:7\n".repeat(2 * JOINED_LINES_MAX));
+        let found = records(JoinRule::Output, &text);
+        assert!(
+            found.len() == 3 && found.iter().all(|lines| *lines <= JOINED_LINES_MAX),
+            "{found:?}"
+        );
+    }
+}
