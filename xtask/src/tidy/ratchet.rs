@@ -4,7 +4,7 @@
 use super::{Report, Tree, words as vocabulary};
 
 /// Breaches that are still allowed, by rule. Lower a number when tidy says so; never raise one.
-pub(super) const CEILINGS: [(&str, usize); 4] = [("circles", 0), ("docs", 23), ("structs", 0), ("words", 57)];
+pub(super) const CEILINGS: [(&str, usize); 4] = [("circles", 0), ("docs", 23), ("structs", 0), ("words", 54)];
 /// Per cent of doc comments that may open with a question word, since some sentence is best so.
 const ASKING_PERCENT: usize = 3;
 
