@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// A record that is an error, or has several lines, waits so long for more lines: a program writes a stack trace at once.
+pub(crate) const RECORD_WAIT: Duration = Duration::from_millis(200);
+
 /// Lines of one batch of a sender, in bytes: two batches fit into a ring, and a frame.
 pub(crate) const BATCH_BYTES: usize = 256 * 1024;
 

@@ -118,3 +118,6 @@ pub(crate) const JOINED_BYTES_MAX: usize = RECORD_BYTES_MAX;
 
 /// Bytes of a line of which only the last state is shown: a progress bar is drawn some thousand times.
 pub(crate) const OVERWRITTEN_BYTES_MAX: usize = 256 * 1024;
+
+/// Lines at the end of a piece of a log in which the begin of its last record is searched.
+pub(crate) const OPEN_LINES_MAX: usize = 1024;

@@ -1,17 +1,19 @@
 //! Standard input as a source of lines.
 
-use super::lines::take_lines;
+use super::lines::{HeldRecord, take_lines};
 use crate::error::CollectorError;
 use memchr::memrchr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 /// Standard input, with the front of a line that has not come whole.
 #[derive(Debug, Default)]
 pub struct Stdin {
     rest: Vec<u8>,
     pub(crate) has_ended: bool,
+    held: HeldRecord,
 }
 
 impl Stdin {
@@ -22,7 +24,11 @@ impl Stdin {
         bytes_max: usize,
         last: bool,
     ) -> Result<u32, CollectorError> {
-        let Self { rest, has_ended } = self;
+        let Self {
+            rest,
+            has_ended,
+            held,
+        } = self;
         let failed = |cause| CollectorError::read(Path::new("-"), cause);
         let stdin = io::stdin();
         let wait = Timespec {
@@ -51,6 +57,11 @@ impl Stdin {
             Some(at) => at + 1,
             None if *has_ended || last || rest.len() >= bytes_max => rest.len(),
             None => 0,
+        };
+        let is_full = rest.len() >= bytes_max;
+        let end = match *has_ended || last {
+            true => end,
+            false => held.end(rest.get(..end).unwrap_or_default(), is_full, Instant::now()),
         };
         Ok(take_lines(rest, end, lines))
     }

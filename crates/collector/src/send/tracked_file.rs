@@ -2,7 +2,7 @@
 
 use super::content::LogContent;
 use super::found_files::FoundFile;
-use super::lines::take_lines;
+use super::lines::{HeldRecord, take_lines};
 use super::position::FilePosition;
 use super::state::FileState;
 use memchr::memrchr;
@@ -32,6 +32,7 @@ pub(crate) struct TrackedFile {
     content: Option<LogContent>,
     /// Time since which its end was read and nothing came.
     quiet_since: Option<Instant>,
+    held: HeldRecord,
 }
 
 /// End of a read.
@@ -79,6 +80,7 @@ impl TrackedFile {
             has_failed: false,
             content: None,
             quiet_since: None,
+            held: HeldRecord::default(),
         }
     }
 
@@ -241,6 +243,18 @@ impl TrackedFile {
         };
         if end == 0 {
             self.quiet_since.get_or_insert_with(Instant::now);
+            return Ok(FileRead::End);
+        }
+        let is_last = takes_partial || reaches_until || fresh.get(end - 1) != Some(&b'\n');
+        let end = match is_last {
+            true => end,
+            false => {
+                let is_full = fresh.len() >= bytes_max;
+                self.held
+                    .end(fresh.get(..end).unwrap_or_default(), is_full, Instant::now())
+            }
+        };
+        if end == 0 {
             return Ok(FileRead::End);
         }
         self.quiet_since = None;

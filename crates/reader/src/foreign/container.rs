@@ -80,7 +80,7 @@ impl<'a> ContainerLine<'a> {
     }
 
     /// Reads a line of either kind.
-    fn read(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(line: &'a [u8]) -> Option<Self> {
         if line.first() == Some(&b'{') {
             return Self::of_docker(line);
         }

@@ -3,11 +3,13 @@
 //! A joiner looks at the lines of one stream, one after the other, and says of each whether a record begins with it. It
 //! keeps no bytes. Records are bounded in lines and bytes, so that a stream without any structure is no record.
 
+use crate::foreign::container::ContainerLine;
 use crate::foreign::trace::{JoinRule, OpenTrace};
-use crate::head::read_head;
-use crate::limits::{JOINED_BYTES_MAX, JOINED_LINES_MAX};
+use crate::head::{head_within, read_head};
+use crate::limits::{JOINED_BYTES_MAX, JOINED_LINES_MAX, OPEN_LINES_MAX};
 use crate::times::Times;
 use jiff::tz::TimeZone;
+use logdrive_wire::Level;
 
 /// Joins the lines of one stream to records.
 ///
@@ -71,6 +73,36 @@ impl LineJoiner {
         (self.lines, self.bytes) = (1, line.len());
         false
     }
+}
+
+/// Returns where the last record of whole lines begins, if more lines may belong to it: it is an error, or has several lines
+/// already. Whoever cuts a log into pieces cuts there. `None` also where no record begins in the last lines.
+///
+/// ```
+/// use logdrive_reader::foreign::open_record;
+/// let lines = b"2026-11-21 12:34:56 INFO one\n2026-11-21 12:34:57 ERROR two\n\tat a.B.c(B.java:7)\n";
+/// assert_eq!(open_record(lines), Some(29));
+/// assert_eq!(open_record(b"2026-11-21 12:34:56 INFO one\n"), None);
+/// ```
+pub fn open_record(lines: &[u8]) -> Option<usize> {
+    let mut times = Times::new(TimeZone::system());
+    let mut end = lines.len();
+    for number in 0..OPEN_LINES_MAX {
+        let before = lines.get(..end.checked_sub(1)?)?;
+        let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let line = before.get(start..).filter(|_| end > 0)?;
+        times.begin_record();
+        let head = match ContainerLine::read(line) {
+            Some(inner) => head_within(&inner.text, &mut times),
+            None => read_head(line, &mut times),
+        };
+        if let Some(head) = head {
+            let is_error = head.is_level_behind() || head.level.is_some_and(Level::is_urgent);
+            return (number > 0 || is_error).then_some(start);
+        }
+        end = start;
+    }
+    None
 }
 
 /// Whether a line may be a head at all, by its first byte.

@@ -15,7 +15,7 @@ pub(crate) mod times;
 pub(crate) mod trace;
 pub(crate) mod words;
 
-pub use joiner::LineJoiner;
+pub use joiner::{LineJoiner, open_record};
 pub use parser::{ForeignParser, last_state, plain_text};
 pub use record::{ForeignCallsites, ForeignRecord, ForeignValue, PAYLOAD_BYTES_MAX, dynamic_callsite};
 pub use trace::JoinRule;
