@@ -57,6 +57,42 @@ fn directories_compressed_files_and_pipes_are_sources() {
     assert_eq!(text(&piped.stdout), "two\nthree two\n");
 }
 
+/// Names of fields of an access log do not stand in its lines, and a large one is searched on all cores.
+#[test]
+fn logs_of_other_programs_have_fields() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let request = |number: usize| {
+        let status = if number.is_multiple_of(1000) { 503 } else { 200 };
+        format!(
+            "10.0.0.{} - - [21/Nov/2026:12:34:56 +0000] \"GET /orders/{number} HTTP/1.1\" {status} 12\n",
+            number % 256
+        )
+    };
+    fs::write(
+        dir.path().join("access.log"),
+        (0..40_000).map(request).collect::<String>(),
+    )
+    .expect("a file");
+    let error = "2026-11-21 12:34:56,789 ERROR [main] com.x.App - cannot read\njava.io.IOException: disk is full\n\tat com.x.App.run(App.java:7)\n";
+    fs::write(
+        dir.path().join("java.log"),
+        format!("{error}2026-11-21 12:34:57,000 INFO  [main] com.x.App - go on\n"),
+    )
+    .expect("a file");
+    let found = |query: &str, file: &str| stdout(dir.path(), &["query", query, file, "--count"]);
+    for (query, file, expected) in [
+        ("status:>=500", "access.log", "40\n"),
+        ("status:=503 level:error method:=GET", "access.log", "40\n"),
+        ("client:=10.0.0.7 status:=200", "access.log", "157\n"),
+        ("path:=/orders/77", "access.log", "1\n"),
+        ("thread:=main target:=com.x.App level:error", "java.log", "1\n"),
+        ("level:error IOException", "java.log", "1\n"),
+    ] {
+        assert_eq!(found(query, file), expected, "{query}");
+    }
+    assert_eq!(stdout(dir.path(), &["cat", "java.log", "-l", "error"]), error);
+}
+
 #[test]
 fn results_are_lines_json_values_tables_and_bars() {
     let dir = tempfile::tempdir().expect("a directory");

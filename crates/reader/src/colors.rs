@@ -26,7 +26,18 @@ pub(crate) fn strip_colors(chunk: &mut [u8], from: usize, end: usize) -> usize {
 
 /// Takes the colours out, and of what was written over on one line all but the last state. Returns where the bytes end now.
 pub(crate) fn strip_terminal(chunk: &mut [u8], from: usize, end: usize) -> usize {
-    let end = strip_colors(chunk, from, end);
+    // One search for both: most logs have neither.
+    let Some(first) = chunk
+        .get(from..end)
+        .and_then(|bytes| memchr::memchr2(0x1b, b'\r', bytes))
+    else {
+        return end;
+    };
+    let end = strip_colors(chunk, from + first, end);
+    strip_overwritten(chunk, from, end)
+}
+
+fn strip_overwritten(chunk: &mut [u8], from: usize, end: usize) -> usize {
     let bytes = chunk.get(from..end).unwrap_or(b"");
     let overwrites = |at: &usize| !matches!(bytes.get(at + 1), None | Some(b'\r' | b'\n'));
     let Some(first) = memchr::memchr_iter(b'\r', bytes).find(overwrites) else {

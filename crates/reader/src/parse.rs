@@ -15,7 +15,8 @@ use crate::times::Times;
 impl Record {
     /// Takes a record apart: its first line, and whatever lines follow.
     pub(crate) fn read(&mut self, record: &[u8], times: &mut Times) {
-        let kept = std::mem::take(&mut times.state);
+        let kept = times.state;
+        times.begin_record();
         let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
         let mut first = record.get(..end).unwrap_or(record);
         first = first.strip_suffix(b"\r").unwrap_or(first);

@@ -106,6 +106,7 @@ pub(crate) fn read_body(record: &mut Record, line: &[u8], at: usize) {
 
 /// Reads `outer{key=value key=value}:inner: ` and returns where the message begins. Without a field it could be any
 /// message with a colon, so then it is taken for one.
+#[inline]
 pub(crate) fn read_spans(record: &mut Record, line: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {

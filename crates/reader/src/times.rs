@@ -141,11 +141,20 @@ impl Times {
     }
 
     /// Forgets what came before, but for the time: a record begins.
+    #[inline]
     pub(crate) fn begin_record(&mut self) {
-        self.state = LineState {
-            last_ns: self.state.last_ns,
-            ..LineState::default()
-        };
+        let LineState {
+            last_level,
+            is_java_util,
+            is_container,
+            streams,
+            last_ns: _,
+        } = &mut self.state;
+        (*last_level, *is_java_util) = (None, false);
+        // The streams change with a line of a container only.
+        if std::mem::take(is_container) {
+            *streams = ContainerStreams::default();
+        }
     }
 
     /// A time that was read as UTC and is a local one.

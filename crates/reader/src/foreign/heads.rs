@@ -7,7 +7,7 @@ use crate::foreign::container::text_behind_time;
 use crate::foreign::level::{self, is_upper, name, word_at};
 use crate::foreign::times::begins_with_weekday;
 use crate::foreign::trace;
-use crate::foreign::words::HeadWords;
+use crate::foreign::words::{HeadWords, first_level};
 use crate::line_head::{ForeignForm, Form, FoundHead, Head, InnerLine};
 use crate::part::Part;
 use crate::text::is_module;
@@ -38,6 +38,12 @@ fn some(head: Head) -> Option<FoundHead> {
 
 /// The head of a line of words behind its time.
 fn of_words(line: &[u8], unix_ns: u64, time: (usize, usize)) -> Head {
+    if let Some((level, level_part)) = first_level(line, time.1) {
+        return Head {
+            level_part,
+            ..head(ForeignForm::Words, unix_ns, time, Some(level))
+        };
+    }
     let words = HeadWords::read(line, time.1);
     Head {
         level_part: match words.level_part.is_empty() {
@@ -66,6 +72,7 @@ pub(crate) fn behind_iso(
         let has_zone = written.ends_with(b"Z") || memchr::memchr2(b'+', b'-', written).is_some();
         if has_zone
             && line.get(10) == Some(&b'T')
+            && first_level(line, end).is_none()
             && let Some(tag) = SyslogTag::read(line, end)
             && tag.has_app
             && name(tag.host.of(line)).is_none()

@@ -10,6 +10,7 @@ pub(crate) mod heads;
 pub(crate) mod joiner;
 pub mod level;
 pub(crate) mod parser;
+mod pod;
 mod record;
 pub(crate) mod times;
 pub(crate) mod trace;
@@ -17,5 +18,6 @@ pub(crate) mod words;
 
 pub use joiner::{LineJoiner, open_record};
 pub use parser::{ForeignParser, last_state, plain_text};
+pub use pod::PodContainer;
 pub use record::{ForeignCallsites, ForeignRecord, ForeignValue, PAYLOAD_BYTES_MAX, dynamic_callsite};
 pub use trace::JoinRule;

@@ -3,6 +3,7 @@
 use crate::compose::is_number;
 use crate::escape::Writing;
 use crate::foreign::ansi::{ESCAPE, strip};
+use crate::foreign::pod::PodContainer;
 use crate::foreign::record::{ForeignRecord, ForeignValue};
 use crate::line_head::Form;
 use crate::part::Text;
@@ -10,12 +11,15 @@ use crate::record::{Field, Record};
 use crate::times::Times;
 use jiff::tz::TimeZone;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Takes the lines of a record apart. It keeps memory from record to record.
 #[derive(Debug)]
 pub struct ForeignParser {
     times: Times,
     record: Record,
+    /// Fields of every record.
+    common: Vec<(String, ForeignValue)>,
 }
 
 impl Default for ForeignParser {
@@ -32,7 +36,22 @@ impl ForeignParser {
         Self {
             times: Times::new(zone),
             record,
+            common: Vec::new(),
         }
+    }
+
+    /// A parser of a file: records of a container's log have the names of its pod as fields.
+    ///
+    /// ```
+    /// use logdrive_reader::foreign::{ForeignParser, ForeignValue};
+    /// let path = "/var/log/pods/shop_orders-7d9_0b1c/server/0.log";
+    /// let record = ForeignParser::default().of_file(path.as_ref()).read(b"2026-11-21T12:34:56Z stdout F ready");
+    /// assert!(record.fields.contains(&("pod".to_owned(), ForeignValue::Text(b"orders-7d9".to_vec()))));
+    /// ```
+    #[must_use]
+    pub fn of_file(mut self, path: &Path) -> Self {
+        self.common = PodContainer::of_path(path).map_or(Vec::new(), |found| found.fields().into());
+        self
     }
 
     /// A parser for which it is this time, in nanoseconds since 1970: of lines that name no year, or no day, it decides.
@@ -72,6 +91,7 @@ impl ForeignParser {
                 .fields
                 .push((key_of(record, field, &lines), value_of(field.value, &lines)));
         }
+        found.fields.extend_from_slice(&self.common);
         found
     }
 }

@@ -38,6 +38,33 @@ pub(crate) struct HeadWords {
     pub(crate) message: usize,
 }
 
+/// The level where it stands first behind a time, in capitals and alone, as with most loggers: ` INFO  `, `[INFO] `.
+/// [`HeadWords::read`] finds the same, and more.
+#[inline]
+pub(crate) fn first_level(line: &[u8], from: usize) -> Option<(Level, Part)> {
+    let mut at = from;
+    while let Some(b' ' | b'\t' | b']') = line.get(at) {
+        at += 1;
+    }
+    let is_bracketed = line.get(at) == Some(&b'[');
+    at += usize::from(is_bracketed);
+    let rest = line.get(at..)?;
+    let (level, length) = match rest.first_chunk::<5>()? {
+        b"INFO " | b"INFO]" => (Level::Info, 4),
+        b"WARN " | b"WARN]" => (Level::Warn, 4),
+        b"ERROR" => (Level::Error, 5),
+        b"DEBUG" => (Level::Debug, 5),
+        b"TRACE" => (Level::Trace, 5),
+        b"FATAL" => (Level::Fatal, 5),
+        _ => return None,
+    };
+    let ends = match is_bracketed {
+        true => rest.get(length) == Some(&b']') || rest.get(length..length + 2) == Some(b" ]"),
+        false => rest.get(length) == Some(&b' '),
+    };
+    ends.then(|| (level, Part::new(at, at + length)))
+}
+
 impl HeadWords {
     /// Reads the words behind an offset, which is that of the end of a time, or of the begin of the line.
     pub(crate) fn read(line: &[u8], from: usize) -> Self {
@@ -558,6 +585,10 @@ mod tests {
             ("", "- - - - - []"),
         ] {
             assert_eq!(shown(line), expected, "{line}");
+            if let Some((level, part)) = first_level(line.as_bytes(), 0) {
+                let words = HeadWords::read(line.as_bytes(), 0);
+                assert_eq!((Some(level), part), (words.level, words.level_part), "{line}");
+            }
         }
     }
 }
