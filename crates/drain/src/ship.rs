@@ -106,6 +106,7 @@ impl ShipOptions {
             next: 0,
             waiting: VecDeque::new(),
             has_spool: forward.spool.is_some(),
+            lost: 0,
             destination: self.destination(),
             is_failing: false,
             moved: Cell::new(Instant::now()),
@@ -242,6 +243,8 @@ struct Shipping {
     /// Actions that wait until every record before their number is acknowledged.
     waiting: VecDeque<(u64, Done)>,
     has_spool: bool,
+    /// Damaged records of the spool that were told.
+    lost: u64,
     destination: String,
     is_failing: bool,
     /// Time of the last progress, after which acknowledgements are checked often.
@@ -278,6 +281,12 @@ impl Delivery for Shipping {
     }
 
     fn state_change(&mut self) -> Option<(bool, String)> {
+        let lost = self.watch.lost();
+        if lost > self.lost {
+            let fresh = lost - std::mem::replace(&mut self.lost, lost);
+            let text = format!("{fresh} records in the spool are lost: their bytes were damaged on disk");
+            return Some((true, text));
+        }
         let failure = self.watch.failure();
         if self.is_failing != failure.is_none() {
             return None;

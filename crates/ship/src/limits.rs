@@ -10,6 +10,9 @@ pub const DECOMPRESSED_BYTES_MAX: usize = 8 << 20;
 /// Records of a batch: a sender's have 256 KiB of lines, and each line has a byte at least.
 pub const BATCH_RECORDS_MAX: u32 = 1 << 20;
 
+/// Bytes to which batches are cut at least for a slow link: some lines, whose frames have a header of 24.
+pub(crate) const PIECE_BYTES_MIN: usize = 4 * 1024;
+
 /// Lookups of names that may be under way in one process: the system's resolver cannot be told to give up.
 pub(crate) const LOOKUPS_MAX: usize = 8;
 

@@ -25,6 +25,8 @@ pub(super) struct BatchSource {
     /// Number before which records of the own session may have been sent by others.
     sent_until: Option<u64>,
     split: Option<SplitRecords>,
+    /// Records of the spool that were given up, because their bytes were damaged on disk.
+    pub(super) lost: u64,
     /// Everything of the own session before this number is in the spool, or was.
     pub(super) spooled: u64,
 }
@@ -44,6 +46,7 @@ impl BatchSource {
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
             sent_until: forward.sent_until.filter(|_| forward.spool.is_none()),
             split: forward.split,
+            lost: 0,
             spooled: forward.next,
             own,
         };
@@ -124,20 +127,43 @@ impl BatchSource {
         self.leftovers.is_empty() && self.is_current_read()
     }
 
-    /// Takes batches from the spool as far as the shipper has room.
-    pub(super) fn read_into(&mut self, shipper: &mut Shipper) -> Result<(), TransportError> {
-        let Some(spool) = self.current() else {
-            return Ok(());
+    /// Takes batches from the spool as far as the shipper has room. Where damaged ones are missing, those behind them wait until
+    /// all before is acknowledged; then the missing ones are given up, which takes another hello. Returns true if it does.
+    pub(super) fn read_into(&mut self, shipper: &mut Shipper) -> Result<bool, TransportError> {
+        let Some(spool) = self.leftovers.front_mut().or(self.spool.as_mut()) else {
+            return Ok(false);
         };
         while shipper.has_room(FRAME_BYTES_MAX) {
-            let Some(batch) = spool.read()? else { break };
+            let found = spool.read()?;
+            let next = found
+                .as_ref()
+                .map_or_else(|| spool.next_number(), |batch| batch.first);
+            let missing = next.saturating_sub(shipper.next_number());
+            if missing > 0 {
+                if let Some(batch) = &found {
+                    spool.unread(batch);
+                }
+                if !shipper.is_all_acknowledged() {
+                    break;
+                }
+                shipper.give_up_until(next);
+                self.lost += missing;
+                return Ok(true);
+            }
+            let Some(batch) = found else { break };
             if batch.end() <= shipper.next_number() {
                 continue;
             }
             // There is room for it.
             let _ = shipper.push(batch.count, batch.payload, batch.compressed);
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Returns whether damaged batches at the end of the own spool have still to be given up, before new ones are sent.
+    pub(super) fn is_behind(&self, shipper: &Shipper) -> bool {
+        let own = self.spool.as_ref().filter(|_| self.leftovers.is_empty());
+        own.is_some_and(|spool| spool.next_number() > shipper.next_number())
     }
 
     /// Brings what the shipper holds of the own session to the spool. `false`: there is no room for all of it.

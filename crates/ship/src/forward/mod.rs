@@ -6,6 +6,7 @@ mod forwarder;
 mod health;
 mod options;
 mod owner;
+mod piece_limit;
 mod runner;
 mod spool;
 mod state;

@@ -4,6 +4,7 @@
 use super::batch_source::BatchSource;
 use super::health::HealthProber;
 use super::options::{ForwardOptions, check_member, choose_first};
+use super::piece_limit::PieceLimit;
 use super::state::{ForwardQueue, ForwardState, QueuedBatch, SharedState};
 use crate::TransportError;
 use crate::address::Address;
@@ -45,6 +46,8 @@ struct Members {
 struct Backoff {
     pause_ms: u64,
     next_attempt: Instant,
+    /// Length of batches, where connections are too slow for longer ones.
+    pieces: PieceLimit,
 }
 
 /// Signs of life of the other end.
@@ -150,6 +153,7 @@ impl Runner {
             backoff: Backoff {
                 pause_ms: RETRY_MS.0,
                 next_attempt: now,
+                pieces: PieceLimit::default(),
             },
             liveness: Liveness {
                 connect_ends: now,
@@ -302,8 +306,12 @@ impl Runner {
         let end = self.liveness.connect_ends;
         let is_datagrams = matches!(address, Address::Udp(_));
         self.liveness.datagrams = is_datagrams.then(Datagrams::new);
-        let datagram_bytes = is_datagrams.then_some(self.options.datagram_bytes);
-        self.shipper.set_datagram_bytes(datagram_bytes);
+        self.shipper.set_datagrams(is_datagrams);
+        let pieces = self.backoff.pieces.bytes();
+        self.shipper.set_piece_bytes(match is_datagrams {
+            true => pieces.min(self.options.datagram_bytes),
+            false => pieces,
+        });
         let made = open_guarded(&address, &self.options, end).and_then(|mut connection| {
             let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
@@ -344,6 +352,10 @@ impl Runner {
     fn fail(&mut self, error: &TransportError) -> bool {
         if let Some(mut connection) = self.connection.take() {
             connection.abandon();
+            let is_slow = matches!(error, TransportError::Timeout { .. }) && self.shipper.is_established();
+            self.backoff
+                .pieces
+                .connection_ended(self.shipper.acknowledged(), is_slow);
         }
         self.shipper.disconnected();
         if let Some((id, _)) = self.members.current.take() {
@@ -371,8 +383,10 @@ impl Runner {
         if self.is_draining {
             return Ok(());
         }
-        self.source.read_into(&mut self.shipper)?;
-        if !self.source.is_read() {
+        if self.source.read_into(&mut self.shipper)? {
+            self.disconnect();
+        }
+        if !self.source.is_read() || self.source.is_behind(&self.shipper) {
             // Behind what is in the spool.
             return self.spool_all();
         }
@@ -543,6 +557,7 @@ impl Runner {
         state.secured = state.acknowledged.max(self.source.spooled);
         state.resent_batches = resent;
         state.connections = self.connections;
+        state.lost = self.source.lost;
         state.spool_bytes = self.source.bytes();
         state.sessions_left = self.source.sessions_left();
         self.source.failure().clone_into(&mut state.spool_failure);

@@ -27,6 +27,9 @@ pub struct ForwardState {
     pub spool_bytes: u64,
     /// Sessions before this one whose records are still in the spool.
     pub sessions_left: u64,
+    /// Records of the spool that were given up while this forwarder ran, because their bytes were damaged on disk. They count
+    /// as acknowledged.
+    pub lost: u64,
     /// Failure that keeps records from being taken; empty while a collector takes them.
     pub failure: String,
     /// Failure to write the spool; empty while it can be written.
@@ -96,6 +99,11 @@ impl ForwardWatch {
     /// The number behind the last record that was pushed.
     pub fn next_number(&self) -> u64 {
         self.0.lock().next
+    }
+
+    /// [`ForwardState::lost`].
+    pub fn lost(&self) -> u64 {
+        self.0.lock().state.lost
     }
 
     /// [`ForwardState::secured`].

@@ -44,6 +44,17 @@ enum State {
     Established,
 }
 
+/// Limits for the length of frames.
+#[derive(Debug, Clone, Copy)]
+struct FrameLimits {
+    /// The most that the other end accepts.
+    peer_bytes: usize,
+    /// Batches that are longer than this are cut where that can be.
+    piece_bytes: usize,
+    /// Frames are datagrams, which may be lost, and come twice.
+    are_datagrams: bool,
+}
+
 /// The queue is full: what was pushed is given back.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Full(pub Vec<u8>);
@@ -65,16 +76,6 @@ struct Resent {
     /// Records before this number were sent before, on another connection.
     until: u64,
     batches: u64,
-}
-
-/// Bounds of the frames, and the way to keep batches of typed records within them.
-#[derive(Debug)]
-struct Cutting {
-    split: Option<SplitRecords>,
-    /// Bytes of a datagram, where frames are datagrams: they may be lost, and come twice.
-    datagram_bytes: Option<usize>,
-    /// Bytes of the longest frame that the other end accepts.
-    longest_bytes: usize,
 }
 
 /// Sends the records of one session, at least once, in order.
@@ -100,11 +101,11 @@ pub struct Shipper {
     resent: Resent,
     in_flight_bytes: u64,
     window_bytes: u64,
-    peer_frame_bytes: usize,
+    frames: FrameLimits,
     next: u64,
     acknowledged_until: u64,
     definitions: ConnectionDefinitions,
-    cutting: Cutting,
+    split: Option<SplitRecords>,
 }
 
 impl Shipper {
@@ -123,15 +124,15 @@ impl Shipper {
             resent: Resent::default(),
             in_flight_bytes: 0,
             window_bytes: 0,
-            peer_frame_bytes: FRAME_BYTES_MAX,
+            frames: FrameLimits {
+                peer_bytes: FRAME_BYTES_MAX,
+                piece_bytes: FRAME_BYTES_MAX,
+                are_datagrams: false,
+            },
             next,
             acknowledged_until: next,
             definitions: ConnectionDefinitions::default(),
-            cutting: Cutting {
-                split: None,
-                datagram_bytes: None,
-                longest_bytes: FRAME_BYTES_MAX,
-            },
+            split: None,
         }
     }
 
@@ -146,13 +147,13 @@ impl Shipper {
     /// Cuts batches of typed records like this where the other end accepts shorter frames only.
     #[must_use]
     pub fn with_split(mut self, split: Option<SplitRecords>) -> Self {
-        self.cutting.split = split;
+        self.split = split;
         self
     }
 
-    /// Sends frames as datagrams of so many bytes at most from the next connection on; `None` over a stream.
-    pub fn set_datagram_bytes(&mut self, bytes: Option<usize>) {
-        self.cutting.datagram_bytes = bytes;
+    /// Sends frames as datagrams from the next connection on, where that is so; they may be lost, and come twice.
+    pub fn set_datagrams(&mut self, are_datagrams: bool) {
+        self.frames.are_datagrams = are_datagrams;
     }
 
     /// Takes a batch and gives its first number.
@@ -181,9 +182,22 @@ impl Shipper {
         Ok(first)
     }
 
+    /// Cuts batches to about this length from the next connection on, for a link that is too slow for longer ones.
+    pub fn set_piece_bytes(&mut self, bytes: usize) {
+        self.frames.piece_bytes = bytes;
+    }
+
+    /// Gives up the records before this number, which cannot be sent: the next hello says so. Nothing may be unacknowledged.
+    pub fn give_up_until(&mut self, number: u64) {
+        debug_assert!(self.queue.is_empty(), "what waits has numbers before it");
+        self.next = self.next.max(number);
+        self.acknowledged_until = self.acknowledged_until.max(self.next);
+    }
+
     /// Cuts batches from this place on that are longer than what the other end accepts.
     fn split_oversized(&mut self, from: usize) {
-        let bytes_max = self.peer_frame_bytes as u64;
+        let piece_bytes = self.frames.piece_bytes.min(self.frames.peer_bytes);
+        let bytes_max = piece_bytes as u64;
         if self
             .queue
             .range(from..)
@@ -191,7 +205,7 @@ impl Shipper {
         {
             return;
         }
-        let payload_max = self.peer_frame_bytes.saturating_sub(HEADER_BYTES);
+        let payload_max = piece_bytes.saturating_sub(HEADER_BYTES);
         for batch in self.queue.split_off(from) {
             if self.least_bytes(&batch) <= bytes_max {
                 self.queue.push_back(batch);
@@ -199,7 +213,7 @@ impl Shipper {
             }
             self.held_bytes -= batch.payload.len();
             let parts = match self.hello.format {
-                Format::Records => split_records(batch, self.cutting.split, payload_max),
+                Format::Records => split_records(batch, self.split, payload_max),
                 _ => split_lines(batch, payload_max),
             };
             for part in parts {
@@ -212,7 +226,7 @@ impl Shipper {
     /// Returns whether what comes next is longer than what the other end accepts, and cannot be cut.
     pub fn is_blocked_by_oversized(&self) -> bool {
         let next = self.queue.get(self.sent).filter(|_| self.is_established());
-        next.is_some_and(|batch| self.least_bytes(batch) > self.cutting.longest_bytes as u64)
+        next.is_some_and(|batch| self.least_bytes(batch) > self.frames.peer_bytes as u64)
     }
 
     /// Bytes of the frame that a batch takes at least.
@@ -328,9 +342,9 @@ impl Shipper {
     fn finish_handshake(&mut self, hello: &Hello) -> Result<(), Reason> {
         if self.state != State::Handshake {
             // Datagrams come twice, and are answered twice.
-            return match self.cutting.datagram_bytes {
-                Some(_) => Ok(()),
-                None => Err(Reason::Unexpected),
+            return match self.frames.are_datagrams {
+                true => Ok(()),
+                false => Err(Reason::Unexpected),
             };
         }
         if hello.epoch != self.hello.epoch || hello.session != self.hello.session {
@@ -346,10 +360,9 @@ impl Shipper {
         self.state = State::Established;
         self.window_bytes = hello.credit_bytes;
         let accepted = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
-        (self.peer_frame_bytes, self.cutting.longest_bytes) = match self.cutting.datagram_bytes {
-            // A record that fits into no datagram of this length goes in a longer one.
-            Some(bytes) => (accepted.min(bytes), accepted.min(DATAGRAM_BYTES_MAX)),
-            None => (accepted, accepted),
+        self.frames.peer_bytes = match self.frames.are_datagrams {
+            true => accepted.min(DATAGRAM_BYTES_MAX),
+            false => accepted,
         };
         self.split_oversized(0);
         if hello.next > self.next {
@@ -384,13 +397,13 @@ impl Shipper {
         let batch = self.queue.get(self.sent)?;
         let bytes = batch.bytes();
         let is_too_much = self.in_flight_bytes > 0 && self.in_flight_bytes + bytes > self.window_bytes;
-        let is_longer = self.least_bytes(batch) > self.peer_frame_bytes as u64;
-        let frame_max = if is_longer {
-            self.cutting.longest_bytes
-        } else {
-            self.peer_frame_bytes
+        let is_short = self.least_bytes(batch) <= self.frames.piece_bytes as u64;
+        let payload_max = match self.frames.are_datagrams && is_short {
+            // One that fits into no usual datagram goes in a longer one.
+            true => self.frames.piece_bytes.min(self.frames.peer_bytes),
+            false => self.frames.peer_bytes,
         };
-        let payload_max = frame_max.saturating_sub(HEADER_BYTES);
+        let payload_max = payload_max.saturating_sub(HEADER_BYTES);
         if is_too_much {
             return None;
         }

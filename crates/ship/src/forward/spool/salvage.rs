@@ -24,21 +24,18 @@ struct Head {
 }
 
 impl DamagedRest {
-    /// Reads what is behind the sound batches of a segment of this length.
-    pub(super) fn read(segment: &Segment, length: u64) -> io::Result<Self> {
-        let left = length.saturating_sub(segment.bytes);
+    /// Reads a segment of this length from a place on, behind which the record of the number `expected` should come next.
+    pub(super) fn read(segment: &Segment, from: u64, length: u64, expected: u64) -> io::Result<Self> {
+        let left = length.saturating_sub(from);
         // One batch may be longer than a segment.
         let left = left.min(SPOOL_SEGMENT_BYTES + BATCH_BYTES_MAX as u64);
         let mut bytes = vec![0; usize::try_from(left).unwrap_or(0)];
-        segment.file()?.read_exact_at(&mut bytes, segment.bytes)?;
-        Ok(Self {
-            bytes,
-            expected: segment.end,
-        })
+        segment.file()?.read_exact_at(&mut bytes, from)?;
+        Ok(Self { bytes, expected })
     }
 
-    /// Finds the next sound batch: the number of its first record, and the bytes from it on.
-    pub(super) fn next_sound(&self) -> Option<(u64, &[u8])> {
+    /// Finds the next sound batch: the number of its first record, its place, and the bytes from it on.
+    pub(super) fn next_sound(&self) -> Option<(u64, usize, &[u8])> {
         let mut budget = SPOOL_SALVAGE_BYTES;
         for at in 1..self.bytes.len() {
             let Some((head, batch)) = self.plausible(at) else {
@@ -46,7 +43,7 @@ impl DamagedRest {
             };
             budget = budget.checked_sub(batch.len())?;
             if crc32c::crc32c(batch) == head.crc {
-                return Some((head.first, self.bytes.get(at..)?));
+                return Some((head.first, at, self.bytes.get(at..)?));
             }
         }
         None

@@ -1,0 +1,168 @@
+//! A forwarder whose spool is damaged while it runs, and one whose link is too slow for a batch.
+
+use logdrive_ship::forward::{ForwardOptions, Forwarder, SpoolOptions};
+use logdrive_ship::hello::Reason;
+use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
+use logdrive_ship::{Address, Options, ServerHandle, Threads, serve};
+use logdrive_testkit::{DEADLINE, wait_until};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Keeps each line once.
+#[derive(Default)]
+struct Keeper {
+    kept: Mutex<(DedupCursor, Vec<String>)>,
+}
+
+impl Service for Keeper {
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
+        let hello = peer.hello.as_ref().expect("a hello");
+        let mut kept = self.kept.lock().expect("no panic");
+        match kept.0.resume(hello.epoch, hello.next) {
+            true => Ok(kept.0.next),
+            false => Err(Reason::Superseded),
+        }
+    }
+
+    fn records(&self, _: &Peer, first: u64, count: u32, lines: &[u8]) -> Result<u64, Reason> {
+        let mut kept = self.kept.lock().expect("no panic");
+        if let Classification::New { skip } = kept.0.classify(first, count) {
+            let text = std::str::from_utf8(lines).expect("text");
+            let fresh = text.lines().skip(skip as usize).map(str::to_owned);
+            kept.1.extend(fresh);
+            kept.0.advance(first, count);
+        }
+        Ok(kept.0.next)
+    }
+}
+
+impl Keeper {
+    fn lines(&self) -> Vec<String> {
+        self.kept.lock().expect("no panic").1.clone()
+    }
+}
+
+fn listen(path: &Path, keeper: &Arc<Keeper>) -> ServerHandle {
+    let address = Address::Unix(path.to_owned());
+    serve(
+        &[address],
+        &Options::default(),
+        Threads::default(),
+        keeper.clone(),
+    )
+    .expect("it listens")
+}
+
+/// The one segment of the spool in a directory.
+fn segment(directory: &Path) -> Option<PathBuf> {
+    let all = |path: &Path| {
+        std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+    };
+    all(directory)
+        .flat_map(|session| all(&session).collect::<Vec<_>>())
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("spool-"))
+        })
+}
+
+#[test]
+fn a_bit_that_flips_in_the_spool_costs_one_batch_and_is_counted() {
+    // The first one is in memory already.
+    for damaged in [1, 4, 9] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("c.sock");
+        let mut forward = ForwardOptions::new(7, 1);
+        // One batch at a time is read into memory.
+        forward.queue_bytes = 64;
+        forward.spool = Some(SpoolOptions::new(directory.path().join("spool")));
+        let to = [Address::Unix(socket.clone())];
+        let forwarder = Forwarder::start(&to, &Options::default(), &forward).expect("it starts");
+        let push = |number: u64| {
+            let lines = format!("{number} a\n{number} b\n").into_bytes();
+            forwarder.push(2, lines, DEADLINE).expect("room");
+        };
+        (0..10).for_each(push);
+        wait_until("all is in the spool", || forwarder.state().secured == 20);
+        let path = segment(&directory.path().join("spool")).expect("a segment");
+        let mut bytes = std::fs::read(&path).expect("there");
+        let at = bytes.len() / 10 * damaged + 28;
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).expect("written");
+        let keeper = Arc::new(Keeper::default());
+        let _server = listen(&socket, &keeper);
+        wait_until("the spool is read", || forwarder.state().acknowledged >= 18);
+        (10..13).for_each(push);
+        assert!(
+            forwarder.wait_acknowledged(26, DEADLINE),
+            "{:?}",
+            forwarder.state()
+        );
+        assert_eq!(forwarder.state().lost, 2);
+        let expected: Vec<String> = (0..13)
+            .filter(|number| *number != damaged)
+            .flat_map(|number| [format!("{number} a"), format!("{number} b")])
+            .collect();
+        assert_eq!(keeper.lines(), expected);
+    }
+}
+
+/// Passes so many bytes of each connection, and then nothing more.
+fn stalling_proxy(listener: UnixListener, to: PathBuf, budget: usize) {
+    for client in listener.incoming().map_while(Result::ok) {
+        let to = to.clone();
+        std::thread::spawn(move || {
+            let (mut client, mut server) = (client, UnixStream::connect(to)?);
+            let (mut back, mut answers) = (client.try_clone()?, server.try_clone()?);
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+            let mut bytes = vec![0; budget];
+            let mut passed = 0;
+            while passed < budget {
+                match client.read(&mut bytes[passed..])? {
+                    0 => break,
+                    length => {
+                        server.write_all(&bytes[passed..passed + length])?;
+                        passed += length;
+                    }
+                }
+            }
+            // Until the client gives up.
+            std::thread::park_timeout(DEADLINE);
+            std::io::Result::Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_link_that_is_too_slow_for_a_batch_gets_smaller_ones() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (socket, proxy) = (directory.path().join("c.sock"), directory.path().join("p.sock"));
+    let keeper = Arc::new(Keeper::default());
+    let _server = listen(&socket, &keeper);
+    let listener = UnixListener::bind(&proxy).expect("bound");
+    std::thread::spawn(move || stalling_proxy(listener, socket, 24 * 1024));
+    let mut options = Options::default();
+    options.timeouts.response = Duration::from_millis(100);
+    let forwarder = Forwarder::start(&[Address::Unix(proxy)], &options, &ForwardOptions::new(7, 1));
+    let forwarder = forwarder.expect("it starts");
+    let lines: Vec<String> = (0..100)
+        .map(|number| format!("{number} {}", "x".repeat(1_000)))
+        .collect();
+    let text = lines.join("\n") + "\n";
+    forwarder
+        .push(100, text.into_bytes(), Duration::ZERO)
+        .expect("room");
+    assert!(
+        forwarder.wait_acknowledged(100, DEADLINE),
+        "{:?}",
+        forwarder.state()
+    );
+    assert_eq!(keeper.lines(), lines);
+}
