@@ -179,8 +179,21 @@ impl SenderLines<'_> {
 
     /// Appends lines until there are `bytes_max` bytes or more, without the first `skip`. Returns the number of lines that
     /// are done with.
+    #[cfg(test)]
     pub(crate) fn put(&mut self, skip: u32, bytes_max: usize, out: &mut Vec<u8>) -> u32 {
-        let mut count = 0;
+        self.put_wanted(skip, bytes_max, out, |_| true).0
+    }
+
+    /// Appends lines that are wanted until there are `bytes_max` bytes or more, without the first `skip`. All are asked for, in
+    /// order. Returns the number of lines that are done with, and of those that were put.
+    pub(crate) fn put_wanted(
+        &mut self,
+        skip: u32,
+        bytes_max: usize,
+        out: &mut Vec<u8>,
+        mut wants: impl FnMut(&[u8]) -> bool,
+    ) -> (u32, u32) {
+        let (mut count, mut put) = (0, 0);
         while !self.rest.is_empty() && out.len() < bytes_max {
             let rest = self.rest;
             let (line, behind) = match memchr(b'\n', rest) {
@@ -188,12 +201,13 @@ impl SenderLines<'_> {
                 None => (rest, &[][..]),
             };
             self.rest = behind;
-            if count >= skip {
+            if wants(line) && count >= skip {
+                put += 1;
                 self.fields.put_line(line, self.is_plain, self.clashes, out);
             }
             count += 1;
         }
-        count
+        (count, put)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -16,9 +16,13 @@ mod fields;
 mod ledger;
 pub mod limits;
 mod output;
+mod outputs;
 mod records;
+mod routes;
 pub mod send;
 mod store;
 
 pub use error::CollectorError;
+pub use outputs::Outputs;
+pub use routes::CollectRoute;
 pub use store::{Store, StoreCounts, StoreFormat};

@@ -57,8 +57,8 @@ impl BatchGroup {
 enum NotKept {
     /// A sync has failed: the files hold what may not be on disk.
     InDoubt(CollectorError),
-    /// The log was deleted under it.
-    Deleted,
+    /// The log was deleted under it, which has so many entries.
+    Deleted(usize),
     /// Nothing of it is kept.
     Failed(CollectorError),
 }
@@ -166,7 +166,7 @@ impl Output {
         for _ in 0..COMMIT_TRIES_MAX {
             match self.write(group) {
                 Ok(()) => return Ok(()),
-                Err(NotKept::Deleted) => self.ledger.take_back(group.parts.len())?,
+                Err(NotKept::Deleted(entries)) => self.ledger.take_back(entries)?,
                 Err(NotKept::InDoubt(error)) => {
                     self.notices.push(format!(
                         "{error}: what this sync did not bring to the disk is cut off, and goes into a new log file and ledger"
@@ -187,6 +187,10 @@ impl Output {
     }
 
     fn write(&mut self, group: &BatchGroup) -> Result<(), NotKept> {
+        if group.bytes.is_empty() {
+            // Nothing of it goes to this output.
+            return Ok(());
+        }
         let place = self.file.place(group.bytes.len() as u64, now_unix_ns())?;
         let entry = |part: &Part| Entry {
             session: part.session,
@@ -196,7 +200,10 @@ impl Output {
             owner: part.owner,
             ..Entry::default()
         };
-        let entries: Vec<Entry> = group.parts.iter().map(entry).collect();
+        // Those that have no bytes here are noted with the next one that has.
+        let mut end_bytes = 0;
+        let has_bytes = |part: &&Part| std::mem::replace(&mut end_bytes, part.end_bytes) < part.end_bytes;
+        let entries: Vec<Entry> = group.parts.iter().filter(has_bytes).map(entry).collect();
         if let Err(error) = self.ledger.append(&entries) {
             self.file.abandon(place, 0)?;
             return Err(error.into());
@@ -214,7 +221,7 @@ impl Output {
             return Err(failed.cause.into());
         }
         if self.file.was_deleted() {
-            return Err(NotKept::Deleted);
+            return Err(NotKept::Deleted(entries.len()));
         }
         if self.syncs
             && let Err(failed) = self.file.sync()

@@ -4,6 +4,7 @@
 use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::limits::OUTPUT_BYTES_MAX;
+use crate::routes::RecordFilter;
 use logdrive_drain::layout::{
     Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
 };
@@ -35,6 +36,8 @@ struct KnownCallsite {
     /// The callsite for segments, with the sender's fields unless it has too many of its own.
     row: Option<(RowCallsite, bool)>,
     is_dynamic: bool,
+    /// It goes to this output.
+    is_wanted: bool,
 }
 
 /// Dictionary of a connection, and the layout of its records.
@@ -48,6 +51,8 @@ pub(crate) struct TypedRecords {
     values: Vec<(&'static str, String)>,
     /// Process of the hello; none where records name theirs.
     process: Option<RowProcess>,
+    host: String,
+    filter: Option<RecordFilter>,
 }
 
 /// Records of a batch that are to be kept, one piece after the other.
@@ -62,7 +67,12 @@ pub(crate) struct BatchRecords<'a> {
 
 impl TypedRecords {
     /// Records of a sender that said this hello, and has these fields.
-    pub(crate) fn new(layout: LayoutOptions, hello: &Hello, fields: &Fields) -> Result<Self, CollectorError> {
+    pub(crate) fn new(
+        layout: LayoutOptions,
+        hello: &Hello,
+        fields: &Fields,
+        filter: Option<RecordFilter>,
+    ) -> Result<Self, CollectorError> {
         let process = RowProcess {
             app: hello.app.clone(),
             pid: hello.pid,
@@ -75,6 +85,8 @@ impl TypedRecords {
             fields: fields.clone(),
             values: fields.row_values().to_vec(),
             process: (!hello.app.is_empty()).then_some(process),
+            host: hello.host.clone(),
+            filter,
         })
     }
 
@@ -135,6 +147,11 @@ impl TypedRecords {
                 })
                 .flatten(),
             is_dynamic: site.dynamic,
+            is_wanted: self.filter.as_ref().is_none_or(|filter| {
+                let (app, host) =
+                    process.map_or(("", self.host.as_str()), |process| (&process.app, &process.host));
+                filter.wants(app, host, site.level)
+            }),
         }
     }
 
@@ -176,14 +193,14 @@ impl TypedRecords {
     }
 
     /// Appends lines until there are `OUTPUT_BYTES_MAX` bytes or more, without the first `skip` records. Returns the number
-    /// of records that are done with.
+    /// of records that are done with, and of those that were put.
     pub(crate) fn put_lines(
         &mut self,
         records: &mut BatchRecords<'_>,
         skip: u32,
         out: &mut Vec<u8>,
-    ) -> Result<u32, RowError> {
-        let mut count = 0;
+    ) -> Result<(u32, u32), RowError> {
+        let (mut count, mut put) = (0, 0);
         let mut filled = out.len();
         let callsites = records.callsites.iter();
         let known: Vec<_> = callsites.map(|number| self.known.get(number)).collect();
@@ -196,12 +213,16 @@ impl TypedRecords {
                 continue;
             }
             let known = known.get(place).copied().flatten().ok_or(UNKNOWN)?;
+            if !known.is_wanted {
+                continue;
+            }
+            put += 1;
             let start = filled;
             filled = put_line(&mut self.layout, &known.plan, &record, (out, start));
             filled = self.fields.put_behind((out, start), filled, known.clashes);
         }
         out.truncate(filled);
-        Ok(count)
+        Ok((count, put))
     }
 
     /// The same as rows of a segment.
@@ -210,8 +231,8 @@ impl TypedRecords {
         records: &mut BatchRecords<'_>,
         skip: u32,
         segment: &mut SegmentWriter<Vec<u8>>,
-    ) -> Result<u32, RowError> {
-        let mut count = 0;
+    ) -> Result<(u32, u32), RowError> {
+        let (mut count, mut put) = (0, 0);
         let mut payload = Vec::new();
         while segment.file_mut().len() < OUTPUT_BYTES_MAX {
             let Some((place, record)) = records.next_record()? else {
@@ -223,6 +244,10 @@ impl TypedRecords {
             }
             let number = records.callsites.get(place).ok_or(UNKNOWN)?;
             let known = self.known.get(number).ok_or(UNKNOWN)?;
+            if !known.is_wanted {
+                continue;
+            }
+            put += 1;
             let (row, has_values) = known.row.as_ref().ok_or(UNKNOWN)?;
             payload.clear();
             match has_values {
@@ -233,12 +258,12 @@ impl TypedRecords {
                 id: record.thread.id,
                 name: record.thread.name,
             };
-            let put = segment.record(row, thread, record.unix_ns, &payload);
-            put.map_err(|_| RowError::Contradiction {
+            let stored = segment.record(row, thread, record.unix_ns, &payload);
+            stored.map_err(|_| RowError::Contradiction {
                 what: "length of a row",
             })?;
         }
-        Ok(count)
+        Ok((count, put))
     }
 }
 

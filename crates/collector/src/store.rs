@@ -8,6 +8,7 @@ use crate::ledger::KnownSession;
 use crate::limits::{DEFINITIONS_BYTES_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
 use crate::output::{BatchGroup, Output, Part, now_unix_ns};
 use crate::records::{BatchRecords, TypedRecords, is_json};
+use crate::routes::RecordFilter;
 use logdrive_drain::file::{Disk, FileOptions, Storage};
 use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
 use logdrive_reader::LineHeads;
@@ -17,6 +18,7 @@ use logdrive_ship::hello::{Format, HELLO_ELSEWHERE, Reason, Role};
 use logdrive_ship::limits::SESSIONS_MAX;
 use logdrive_ship::session::{Acks, Classification, DedupCursor, Peer, Service};
 use logdrive_store::StoreError;
+use logdrive_wire::Level;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,6 +118,8 @@ struct Sender {
     fields: Fields,
     /// Times of its lines.
     heads: LineHeads,
+    /// Levels of its lines, where routes ask for them.
+    levels: LineHeads,
     /// Its typed records, from the first batch of them on.
     records: Option<Box<TypedRecords>>,
     /// Something of it could not be kept, so that nothing behind that is: its connection is about to end.
@@ -135,6 +139,8 @@ struct Inner {
     layout: LayoutOptions,
     /// Bytes of the definitions of all senders.
     definition_bytes: usize,
+    /// Records that are kept; `None` for all.
+    filter: Option<RecordFilter>,
     /// Batch that is laid out.
     group: BatchGroup,
     counts: StoreCounts,
@@ -206,6 +212,7 @@ impl Store {
                 blocks: has_segments.then(BatchBlocks::default),
                 layout: Style::Json.into(),
                 definition_bytes: 0,
+                filter: None,
                 group: BatchGroup::default(),
                 notices: Vec::new(),
             }),
@@ -240,6 +247,12 @@ impl Store {
         Layout::new(layout.clone(), ProcessInfo::default())?;
         self.lock().layout = layout;
         Ok(self)
+    }
+
+    /// Keeps only the records that a filter wants.
+    pub(crate) fn with_filter(self, filter: RecordFilter) -> Self {
+        self.lock().filter = Some(filter);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -452,7 +465,9 @@ impl Inner {
         lines: &[u8],
         shared: &Shared,
     ) -> Result<DedupCursor, Reason> {
-        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        let hello = peer.hello.as_ref();
+        let session = hello.map_or(0, |hello| hello.session);
+        let (app, host) = hello.map_or(("", ""), |hello| (&hello.app, &hello.host));
         let Some(sender) = self.senders.get(&peer.id) else {
             return Err(Reason::Unexpected);
         };
@@ -464,7 +479,15 @@ impl Inner {
         // Long names make much of short lines: a piece at a time, each of them noted by itself.
         while !lines.is_empty() {
             self.group.clear();
-            let done = lines.put(left_out, OUTPUT_BYTES_MAX, &mut self.group.bytes);
+            let (filter, heads) = (&self.filter, self.senders.get_mut(&peer.id));
+            let mut heads = heads.map(|sender| &mut sender.levels);
+            let done = lines.put_wanted(left_out, OUTPUT_BYTES_MAX, &mut self.group.bytes, |line| {
+                let (Some(filter), Some(heads)) = (filter, &mut heads) else {
+                    return true;
+                };
+                let level = heads.of(line).level.unwrap_or(Level::Info);
+                filter.wants(app, host, level)
+            });
             self.make_block(peer)?;
             self.keep_done(session, (&mut after, &mut left_out), done, shared)?;
         }
@@ -526,18 +549,18 @@ impl Inner {
         }
     }
 
-    /// Writes what is laid out of so many records, of which some are left out.
+    /// Writes what is laid out of so many records that are done with, of which some were put there, and some left out.
     fn keep_done(
         &mut self,
         session: u128,
         (after, left_out): (&mut DedupCursor, &mut u32),
-        done: u32,
+        (done, put): (u32, u32),
         shared: &Shared,
     ) -> Result<(), Reason> {
         let (begin, fresh) = (after.next, done.saturating_sub(*left_out));
         *left_out = left_out.saturating_sub(done);
         after.advance(begin, fresh);
-        self.keep_piece(session, *after, fresh, shared)
+        self.keep_piece(session, *after, put, shared)
     }
 
     /// Whether a sender sends typed records.
@@ -555,7 +578,8 @@ impl Inner {
         let records = match &mut sender.records {
             Some(records) => records,
             None => {
-                let records = TypedRecords::new(self.layout.clone(), hello, &sender.fields);
+                let records =
+                    TypedRecords::new(self.layout.clone(), hello, &sender.fields, self.filter.clone());
                 let records = records.map_err(|_| Reason::System)?;
                 sender.records.insert(Box::new(records))
             }
@@ -591,7 +615,20 @@ impl Inner {
         records: u32,
         shared: &Shared,
     ) -> Result<(), Reason> {
-        if self.group.bytes.is_empty() {
+        let progress = self.progress_of(session);
+        if self.group.bytes.is_empty() && progress.taken == progress.kept {
+            // None of them go to this output, and nothing before them is under way.
+            self.note(
+                session,
+                Progress {
+                    taken: after,
+                    kept: after,
+                },
+            );
+            let stored = self.sessions.get(&session);
+            for (_, acks) in stored.iter().flat_map(|stored| &stored.connections) {
+                acks.acknowledge(after.next);
+            }
             return Ok(());
         }
         let part = Part {
@@ -732,7 +769,9 @@ impl Service for Store {
         }
         let cursor = progress.taken;
         let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
-        if before.epoch == cursor.epoch && before.next != 0 && !is_elsewhere {
+        // An output that gets no record of a session is not told how far it has come.
+        let knows = inner.filter.is_none() && !is_elsewhere;
+        if before.epoch == cursor.epoch && before.next != 0 && knows {
             // Records that it has given up, by its own count.
             inner.counts.lost += cursor.next - before.next;
         }
@@ -750,6 +789,7 @@ impl Service for Store {
         let sender = Sender {
             fields: Fields::of(hello, identity, is_json),
             heads: LineHeads::default(),
+            levels: LineHeads::default(),
             records: None,
             is_failed: false,
         };

@@ -31,6 +31,32 @@ struct State {
     /// The connection has been woken since it looked last.
     is_woken: bool,
     waker: Option<Box<dyn Fn() + Send>>,
+    /// Of acknowledgements that are a part of others.
+    whole: Option<Whole>,
+}
+
+/// Acknowledgements that several services give together, seen from one of them.
+struct Whole {
+    acks: Acks,
+    /// Number before which each of them has all.
+    parts: Arc<Mutex<Vec<u64>>>,
+    index: usize,
+}
+
+impl Whole {
+    fn pass_on(&self, next: u64, failure: Option<Reason>) {
+        if let Some(reason) = failure {
+            return self.acks.fail(reason);
+        }
+        // As for the state.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get_mut(self.index) {
+            *part = next;
+        }
+        let least = parts.iter().copied().min().unwrap_or(0);
+        drop(parts);
+        self.acks.acknowledge(least);
+    }
 }
 
 impl Acks {
@@ -40,6 +66,9 @@ impl Acks {
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if let Some(whole) = &state.whole {
+            whole.pass_on(state.next, state.failure);
+        }
         if !std::mem::replace(&mut state.is_woken, true)
             && let Some(waker) = &state.waker
         {
@@ -56,6 +85,21 @@ impl Acks {
             state.next = next;
             self.wake(state);
         }
+    }
+
+    /// Makes as many acknowledgements for services that all have to have a record before it is acknowledged here.
+    pub fn split(&self, count: usize) -> Vec<Self> {
+        let parts = Arc::new(Mutex::new(vec![0; count]));
+        let part = |index| {
+            let acks = Self::default();
+            acks.lock().whole = Some(Whole {
+                acks: self.clone(),
+                parts: Arc::clone(&parts),
+                index,
+            });
+            acks
+        };
+        (0..count).map(part).collect()
     }
 
     /// Ends the connection: records that were taken cannot be kept, and are to be sent again.
@@ -99,5 +143,24 @@ impl std::fmt::Debug for Acks {
             .field("next", &state.next)
             .field("failure", &state.failure)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_services_the_last_one_acknowledges() {
+        let whole = Acks::default();
+        let parts = whole.split(2);
+        parts[0].acknowledge(7);
+        assert_eq!(whole.take(), Ok(0));
+        parts[1].acknowledge(5);
+        assert_eq!(whole.take(), Ok(5));
+        parts[1].acknowledge(9);
+        assert_eq!(whole.take(), Ok(7));
+        parts[0].fail(Reason::Unavailable);
+        assert_eq!(whole.take(), Err(Reason::Unavailable));
     }
 }
