@@ -16,6 +16,8 @@ pub(crate) struct Fields {
     is_json: bool,
     /// Their keys.
     keys: Vec<&'static str>,
+    /// The same between quotes, as they stand in JSON.
+    quoted_keys: Vec<Vec<u8>>,
     bytes: Vec<u8>,
     /// Those that rows of a segment have as values.
     row_values: Vec<(&'static str, String)>,
@@ -65,6 +67,7 @@ impl Fields {
         }
         Self {
             is_json,
+            quoted_keys: keys.iter().map(|key| format!("\"{key}\"").into_bytes()).collect(),
             keys,
             bytes: text.into_bytes(),
             row_values,
@@ -92,14 +95,27 @@ impl Fields {
                 .filter(|inside| inside.len() > 1 && inside.starts_with(b"{"))
                 .map(<[u8]>::len),
         };
-        let Some(cut) = cut.filter(|_| !clashes || !self.is_json) else {
-            let line = line.strip_suffix(b"\n").unwrap_or(line).to_vec();
-            out.truncate(start);
-            self.put_line(&line, true, clashes, out);
-            return out.len();
+        let whole;
+        let clashes = clashes && self.may_clash(line);
+        let (start, parts): (usize, [&[u8]; 3]) = match cut.filter(|_| !clashes) {
+            Some(cut) => {
+                let comma = if self.is_json { b",".as_slice() } else { b"" };
+                (start + cut, [comma, &self.bytes, b"\n"])
+            }
+            None => {
+                let mut renamed = Vec::with_capacity(line.len() + self.bytes.len());
+                self.put_line(
+                    line.strip_suffix(b"\n").unwrap_or(line),
+                    true,
+                    clashes,
+                    &mut renamed,
+                );
+                whole = renamed;
+                (start, [&whole, b"", b""])
+            }
         };
-        let (mut at, comma) = (start + cut, if self.is_json { b",".as_slice() } else { b"" });
-        for part in [comma, &self.bytes, b"\n"] {
+        let mut at = start;
+        for part in parts {
             let behind = at + part.len();
             if out.len() < behind {
                 out.resize(behind, 0);
@@ -125,8 +141,8 @@ impl Fields {
 
     /// Returns whether a record may have one of the keys itself; one may also be written with escapes.
     fn may_clash(&self, lines: &[u8]) -> bool {
-        let quoted = |key: &&str| memmem::find(lines, format!("\"{key}\"").as_bytes()).is_some();
-        self.is_json && (self.keys.iter().any(quoted) || memmem::find(lines, b"\\u").is_some())
+        let has = |key: &Vec<u8>| memmem::find(lines, key).is_some();
+        self.is_json && (self.quoted_keys.iter().any(has) || memmem::find(lines, b"\\u").is_some())
     }
 
     fn put_line(&self, line: &[u8], is_plain: bool, clashes: bool, out: &mut Vec<u8>) {

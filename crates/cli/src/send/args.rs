@@ -42,19 +42,21 @@ manual; without --config it ends as INT and TERM do: what was read is sent, and 
 waited for.
 Exit status: 0 all was acknowledged, 1 something was not or was skipped, 2 the command is wrong.";
 
-/// How lines look.
+/// Form in which lines are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub(crate) enum Look {
-    /// Lines of text
+    /// Typed records: time, level, thread, target, message and fields of usual forms, a stack trace with its record
     #[default]
+    Records,
+    /// Lines of text as they are
     Text,
-    /// JSON objects, one a line
+    /// Lines as they are, which are JSON objects
     Json,
 }
 
 /// Send logs, or standard input, to a collector
 ///
-/// Each line becomes a record there, with this host, the program's name and a session as fields. Logs are followed
+/// Each record becomes one there, a stack trace with its record, with this host, the program's name and a session as fields. Logs are followed
 /// through rotation with --follow. While the collector is away a file waits where it is, and standard input in the spool.
 #[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = SEND_EXAMPLES)]
@@ -99,7 +101,7 @@ pub(crate) struct SendArgs {
     /// The program's name in the records [default: the file's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) app: Option<String>,
-    /// How lines look [default: text]
+    /// Form in which lines are sent [default: records]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<Look>,
     /// Remember there how far the log was acknowledged; a directory for several logs [default: in the user's state

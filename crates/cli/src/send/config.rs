@@ -19,8 +19,9 @@ const ABOUT: &str = "Configuration of `logdrive send`. A key with # before it sh
      before the file. HUP has a sender read `to` and `backup` again.";
 
 logdrive_drain::words!(Look {
-    Text = "text": "lines of text",
-    Json = "json": "JSON objects, one a line",
+    Records = "records": "typed records: time, level, thread, target, message and fields of usual forms",
+    Text = "text": "lines of text as they are",
+    Json = "json": "lines as they are, which are JSON objects",
 });
 
 /// Time that a rotated file may have to be quiet: none, up to a day.
@@ -35,8 +36,8 @@ logdrive_drain::options! {
     pub(super) struct SendConfig {
         /// The program's name in the records.
         pub(super) app: Option<String> => Row::of(Kind::Text(logdrive_ship::limits::NAME_BYTES_MAX)).unset("the file's name", "\"stdin\"").scope(FILE),
-        /// Format of the lines.
-        pub(super) format: Option<Look> => Row::of(Kind::Word).words(Look::WORDS).unset("text", "\"text\"").scope(FILE),
+        /// Form in which lines are sent.
+        pub(super) format: Option<Look> => Row::of(Kind::Word).words(Look::WORDS).unset("records", "\"records\"").scope(FILE),
         /// Time that a rotated file has to be quiet before it is taken for complete.
         pub(super) rotate_wait: Option<Duration> => Row::of(Kind::Time(ROTATE_WAIT)).unset("5 s", "\"5s\"").scope(FILE),
         /// Time to wait at the end for the acknowledgement of the collector.
@@ -147,7 +148,7 @@ mod tests {
         let plain = parse(&text, &SendArgs::default()).expect("sound");
         assert_eq!((plain.app, plain.format, plain.end_timeout), (None, None, None));
         let full = parse(&uncommented(&text), &SendArgs::default()).expect("sound");
-        assert_eq!(full.format, Some(Look::Text));
+        assert_eq!(full.format, Some(Look::Records));
         let (plain, mut full) = (plain.ship, full.ship);
         assert_eq!(plain.to.len(), 1);
         assert_eq!((full.to.len(), full.group.clone()), (2, plain.group.clone()));

@@ -1,5 +1,6 @@
 //! The senders of a command: one for each log, with a thread of its own.
 
+use super::Look;
 use super::SendArgs;
 use super::config::SendConfig;
 use crate::error::CliError;
@@ -153,6 +154,7 @@ impl<'a> SenderGroup<'a> {
             follows: self.args.follow,
             rotate_wait: self.config.rotate_wait.unwrap_or(ROTATE_WAIT),
             takes_rotated: log.takes_rotated,
+            as_records: self.config.format.unwrap_or_default() == Look::Records,
         };
         let input = LogInput::log(&log.path, Some(&mut state), follow)?;
         let forward = self.forward_options(state.session);

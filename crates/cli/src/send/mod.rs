@@ -77,6 +77,7 @@ fn tell(color: ColorChoice, errors: &[CliError]) {
 impl Look {
     fn format(self) -> Format {
         match self {
+            Self::Records => Format::Records,
             Self::Text => Format::Text,
             Self::Json => Format::Json,
         }

@@ -117,6 +117,15 @@ impl World {
     /// Returns the lines of the collector's log, without the fields.
     pub(crate) fn collected(&self) -> Vec<String> {
         let lines = self.raw().into_iter().map(|line| {
+            if line.starts_with('{') {
+                let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+                assert_eq!(value["process"], "app", "{line}");
+                assert!(
+                    value["session"].is_string() && value["host"].is_string(),
+                    "{line}"
+                );
+                return value["message"].as_str().expect("text").to_owned();
+            }
             let (line, fields) = line
                 .split_once(" host=")
                 .unwrap_or_else(|| panic!("no fields: {line}"));

@@ -26,6 +26,8 @@ pub struct FollowOptions {
     pub rotate_wait: Duration,
     /// True if files that were rotated before the first start are read.
     pub takes_rotated: bool,
+    /// True if lines are sent as typed records, several lines of a stack trace as one.
+    pub as_records: bool,
 }
 
 /// Files, or rests of files, that were not read, by reason.
@@ -96,7 +98,7 @@ impl FollowedLog {
             options,
             files: known
                 .iter()
-                .map(|file| TrackedFile::of_state(file, path.to_owned()))
+                .map(|file| TrackedFile::of_state(file, path.to_owned()).in_records(options.as_records))
                 .collect(),
             current: None,
             replay: VecDeque::new(),
@@ -112,7 +114,8 @@ impl FollowedLog {
         log.scan()?;
         if let Some(state) = state {
             log.replay = std::mem::take(&mut state.runs);
-            match log.can_replay() {
+            let is_same = std::mem::replace(&mut state.as_records, options.as_records) == options.as_records;
+            match is_same && log.can_replay() {
                 true => state.runs.clone_from(&log.replay),
                 false => {
                     log.replay.clear();
@@ -371,7 +374,7 @@ impl FollowedLog {
             self.skips.too_many += 1;
             return;
         }
-        let mut file = TrackedFile::new(self.next_key, entry);
+        let mut file = TrackedFile::new(self.next_key, entry).in_records(self.options.as_records);
         if is_earlier {
             let noted = LogContent::open(&entry.path).and_then(|mut content| match content.plain_size()? {
                 Some(bytes) => FilePosition::note(&mut content, bytes),

@@ -1,7 +1,7 @@
 //! Whole lines of a buffer, up to the last record to which more lines may belong.
 
 use crate::limits::RECORD_WAIT;
-use logdrive_reader::foreign::open_record;
+use logdrive_reader::foreign::{JoinRule, LineJoiner, open_record};
 use memchr::memchr_iter;
 use std::time::Instant;
 
@@ -12,6 +12,24 @@ pub(crate) fn take_lines(rest: &mut Vec<u8>, end: usize, lines: &mut Vec<u8>) ->
         lines.push(b'\n');
     }
     u32::try_from(memchr_iter(b'\n', lines).count()).unwrap_or(u32::MAX)
+}
+
+/// Start of the last record of whole lines, whose first line begins one.
+pub(crate) fn last_record(lines: &[u8]) -> usize {
+    record_starts(lines).last().copied().unwrap_or(0)
+}
+
+/// Starts of the records of whole lines, whose first line begins one.
+pub(crate) fn record_starts(lines: &[u8]) -> Vec<usize> {
+    let mut joiner = LineJoiner::new(JoinRule::LogFile);
+    let (mut starts, mut at) = (Vec::new(), 0);
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        if !joiner.continues(line.strip_suffix(b"\n").unwrap_or(line)) || at == 0 {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    starts
 }
 
 /// A record at the end of what was read that waits for its last lines: a stack trace is sent with its record.

@@ -8,6 +8,7 @@ mod lines;
 mod paths;
 mod position;
 mod progress;
+mod records;
 mod rotation_names;
 mod state;
 mod stdin;
@@ -25,8 +26,10 @@ use crate::limits::{BATCH_BYTES, PROGRESS_INTERVAL};
 use followed_log::LogBatch;
 use logdrive_ship::Options;
 use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_session};
+use logdrive_ship::hello::Format;
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
+use records::{Payload, RecordEncoder};
 use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.
@@ -65,6 +68,8 @@ pub struct LogSender {
     has_other_session: bool,
     /// `None` for standard input.
     progress: Option<Progress>,
+    /// `None` where lines are sent as they are.
+    records: Option<Box<RecordEncoder>>,
 }
 
 impl LogSender {
@@ -93,6 +98,7 @@ impl LogSender {
         Ok(Self {
             forwarder,
             options: options.clone(),
+            records: (forward.format == Format::Records).then(Box::default),
             forward,
             input,
             has_other_session: false,
@@ -206,29 +212,51 @@ impl LogSender {
     fn push(
         &mut self,
         batch: &LogBatch,
-        mut lines: Vec<u8>,
+        lines: Vec<u8>,
         control: &mut impl SendControl,
     ) -> Result<bool, CollectorError> {
+        let payloads = match &mut self.records {
+            Some(records) => records.encode(&lines),
+            None => vec![Payload {
+                count: batch.count,
+                bytes: lines,
+            }],
+        };
+        let count = payloads
+            .iter()
+            .map(|payload| u64::from(payload.count))
+            .sum::<u64>();
         if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
             progress.note(log, batch)?;
             let next = self.forwarder.watch().next_number();
-            progress.reserve(log, next.saturating_add(batch.count.into()))?;
+            progress.reserve(log, next.saturating_add(count))?;
         }
-        let first = loop {
-            match self.forwarder.push(batch.count, lines, PROGRESS_INTERVAL) {
-                Ok(first) => break first,
-                Err(refusal) => lines = refusal.0,
+        for payload in payloads {
+            if !self.push_one(payload, control)? {
+                return Ok(false);
+            }
+        }
+        let next = self.forwarder.watch().next_number();
+        if let Some(progress) = &mut self.progress {
+            progress.pushed(batch, next);
+        }
+        Ok(true)
+    }
+
+    /// Hands a payload to the forwarder as soon as that has room. `false` when it is over first.
+    fn push_one(&mut self, payload: Payload, control: &mut impl SendControl) -> Result<bool, CollectorError> {
+        let mut bytes = payload.bytes;
+        loop {
+            match self.forwarder.push(payload.count, bytes, PROGRESS_INTERVAL) {
+                Ok(_) => return Ok(true),
+                Err(refusal) => bytes = refusal.0,
             }
             let state = self.forwarder.state();
             self.acknowledge(state.acknowledged)?;
             if state.is_over || control.stops(Duration::ZERO) {
                 return Ok(false);
             }
-        };
-        if let Some(progress) = &mut self.progress {
-            progress.pushed(batch, first + u64::from(batch.count));
         }
-        Ok(true)
     }
 
     fn acknowledge(&mut self, next: u64) -> Result<(), CollectorError> {

@@ -57,6 +57,8 @@ pub struct SendState {
     pub number: u64,
     /// Number before which records may have been sent; `None` in states of earlier versions.
     pub(crate) sent_until: Option<u64>,
+    /// Numbers are of records, which may have several lines; else of lines.
+    pub(crate) as_records: bool,
     /// Addresses of the collectors that have what is acknowledged.
     pub collectors: Vec<String>,
     pub(crate) files: Vec<FileState>,
@@ -226,6 +228,9 @@ impl SendState {
         if let Some(number) = self.sent_until {
             let _ = writeln!(text, "sent {number}");
         }
+        if self.as_records {
+            text.push_str("records\n");
+        }
         for collector in &self.collectors {
             let _ = writeln!(text, "to {collector}");
         }
@@ -289,6 +294,7 @@ impl SendState {
             let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
             match kind {
                 "sent" => state.sent_until = Some(rest.parse().ok()?),
+                "records" => state.as_records = true,
                 "to" => state.collectors.push(rest.to_owned()),
                 "file" => state.files.push(parse_file(rest)?),
                 "run" => {
@@ -370,6 +376,7 @@ mod tests {
             is_active: true,
         };
         SendState {
+            as_records: true,
             session: u128::MAX,
             epoch: 1,
             number: u64::MAX,

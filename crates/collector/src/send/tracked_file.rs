@@ -2,7 +2,7 @@
 
 use super::content::LogContent;
 use super::found_files::FoundFile;
-use super::lines::{HeldRecord, take_lines};
+use super::lines::{HeldRecord, last_record, take_lines};
 use super::position::FilePosition;
 use super::state::FileState;
 use memchr::memrchr;
@@ -33,6 +33,8 @@ pub(crate) struct TrackedFile {
     /// Time since which its end was read and nothing came.
     quiet_since: Option<Instant>,
     held: HeldRecord,
+    /// What is read is sent as records: reads end where one begins, or the next line begins one.
+    as_records: bool,
 }
 
 /// End of a read.
@@ -81,7 +83,15 @@ impl TrackedFile {
             content: None,
             quiet_since: None,
             held: HeldRecord::default(),
+            as_records: false,
         }
+    }
+
+    /// Reads whole records, or as much of one as there is.
+    #[must_use]
+    pub(crate) fn in_records(mut self, as_records: bool) -> Self {
+        self.as_records = as_records;
+        self
     }
 
     pub(crate) fn state(&self) -> FileState {
@@ -246,19 +256,24 @@ impl TrackedFile {
             return Ok(FileRead::End);
         }
         let is_last = takes_partial || reaches_until || fresh.get(end - 1) != Some(&b'\n');
+        let whole = end;
+        let text = fresh.get(..whole).unwrap_or_default();
+        let is_full = fresh.len() >= bytes_max;
         let end = match is_last {
-            true => end,
-            false => {
-                let is_full = fresh.len() >= bytes_max;
-                self.held
-                    .end(fresh.get(..end).unwrap_or_default(), is_full, Instant::now())
-            }
+            true => whole,
+            false if is_full && self.as_records => match last_record(text) {
+                0 => whole,
+                start => start,
+            },
+            false => self.held.end(text, is_full, Instant::now()),
         };
         if end == 0 {
             return Ok(FileRead::End);
         }
         self.quiet_since = None;
-        let is_partial = fresh.get(end - 1) != Some(&b'\n');
+        // Where more lines may come that belong to the last record, a later read has to end there, too.
+        let is_open = self.as_records && end == whole && !reaches_until;
+        let is_partial = is_open || fresh.get(end - 1) != Some(&b'\n');
         fresh.truncate(end);
         self.position.advance(&tail, &fresh);
         let count = take_lines(&mut fresh, end, lines);

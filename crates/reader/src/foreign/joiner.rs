@@ -69,7 +69,11 @@ impl LineJoiner {
             self.bytes += line.len() + 1;
             return true;
         }
-        // The rest of a trace that is too long goes on in another record.
+        if continues {
+            // The rest of a trace that is too long goes on in another record, as one that begins here.
+            self.open = OpenTrace::default();
+            self.open.continues(line, has_head, self.rule);
+        }
         (self.lines, self.bytes) = (1, line.len());
         false
     }

@@ -67,6 +67,7 @@ fn follow() -> FollowOptions {
         follows: true,
         rotate_wait: Duration::ZERO,
         takes_rotated: false,
+        as_records: false,
     }
 }
 
