@@ -26,9 +26,47 @@ const EARLIEST_NUMBER_NS: u64 = 100_000_000_000_000_000;
 /// Reads a line's head; `None` for a line that belongs to the record before.
 #[inline]
 pub(crate) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
+    let own = match line.first()? {
+        b'0'..=b'9' => read_own_text(line, times),
+        b'{' => read_own_json(line, times),
+        _ => None,
+    };
+    match own {
+        Some(head) => {
+            times.state.take_head(&head);
+            Some(head)
+        }
+        None => read_other(line, times),
+    }
+}
+
+/// `2026-11-21T12:34:56.123456789Z INFO  ...`
+#[inline]
+fn read_own_text(line: &[u8], times: &mut Times) -> Option<Head> {
+    let (unix_ns, end) = times.read_iso(line)?;
+    let (level, level_part) = own_level(line, end).filter(|_| line.get(10) == Some(&b'T'))?;
+    Some(Head {
+        form: Form::Text,
+        unix_ns,
+        level: Some(level),
+        time: Part::new(0, end),
+        level_part,
+        is_timed: true,
+    })
+}
+
+/// `{"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO",...}`
+#[inline]
+fn read_own_json(line: &[u8], times: &mut Times) -> Option<Head> {
+    read_between(line, b"{\"ts\":\"", b"\",\"level\":\"", b'"', Form::Json, times)
+}
+
+/// Reads the head of a line that is neither text nor JSON of Logdrive.
+#[inline(never)]
+fn read_other(line: &[u8], times: &mut Times) -> Option<Head> {
     let found = match line.first()? {
         b'0'..=b'9' => match times.read_iso(line) {
-            Some(time) => read_text(line, 0, time, times),
+            Some((unix_ns, end)) => inside(heads::behind_iso(line, 0, end, unix_ns, times), line, times),
             None => inside(heads::behind_digit(line, times), line, times),
         },
         b'{' => read_json(line, times),
@@ -36,7 +74,11 @@ pub(crate) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
             read_glog(line, times)
         }
         b'[' => match times.read_iso(line.get(1..)?) {
-            Some(time) => read_text(line, 1, time, times),
+            Some((unix_ns, length)) => inside(
+                heads::behind_iso(line, 1, 1 + length, unix_ns, times),
+                line,
+                times,
+            ),
             None => inside(heads::behind_bracket(line, times), line, times),
         },
         b'a'..=b'z' | b'A'..=b'Z' | b'@' | b'_' => match read_logfmt(line, times) {
@@ -48,31 +90,11 @@ pub(crate) fn read_head(line: &[u8], times: &mut Times) -> Option<Head> {
         b'/' => inside(heads::of_crash(line, times), line, times),
         _ => None,
     };
-    times.state.is_java_util = false;
-    if let Some(head) = &found {
-        times.state.last_ns = head.unix_ns;
-        times.state.last_level = head.level;
-        times.state.is_java_util = head.is_level_behind();
+    match &found {
+        Some(head) => times.state.take_head(head),
+        None => times.state.is_java_util = false,
     }
     found
-}
-
-/// `2026-11-21T12:34:56.123456789Z INFO  ...`
-#[inline]
-fn read_text(line: &[u8], at: usize, time: (u64, usize), times: &mut Times) -> Option<Head> {
-    let (unix_ns, length) = time;
-    let end = at + length;
-    match own_level(line, end).filter(|_| at == 0 && line.get(10) == Some(&b'T')) {
-        Some((level, level_part)) => Some(Head {
-            form: Form::Text,
-            unix_ns,
-            level: Some(level),
-            time: Part::new(0, end),
-            level_part,
-            is_timed: true,
-        }),
-        None => inside(heads::behind_iso(line, at, end, unix_ns, times), line, times),
-    }
 }
 
 /// Completes a head by what the line within its line says.
@@ -302,11 +324,8 @@ fn structured(form: Form, unix_ns: u64, level: Option<Level>) -> Head {
     }
 }
 
-/// `{"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO",...}`
+/// A line of JSON with time and level anywhere.
 fn read_json(line: &[u8], times: &mut Times) -> Option<Head> {
-    if let Some(own) = read_between(line, b"{\"ts\":\"", b"\",\"level\":\"", b'"', Form::Json, times) {
-        return Some(own);
-    }
     if let Some(docker) = ContainerLine::of_docker(line) {
         let has_head = head_within(docker.text.trim_ascii_end(), times).is_some();
         times.state.is_container = true;

@@ -70,11 +70,17 @@ impl Text {
         Self::new(Part::new(number, number), Writing::Given)
     }
 
+    #[cold]
+    fn given_text(self) -> &'static [u8] {
+        let name = GivenName::ALL.get(self.part.start());
+        name.map_or(b"", |name| name.text().as_bytes())
+    }
+
     /// Returns the bytes that were logged.
+    #[inline]
     pub(crate) fn plain(self, line: &[u8]) -> Cow<'_, [u8]> {
         if self.writing == Writing::Given {
-            let name = GivenName::ALL.get(self.part.start());
-            return Cow::Borrowed(name.map_or(b"", |name| name.text().as_bytes()));
+            return Cow::Borrowed(self.given_text());
         }
         unescape(self.part.of(line), self.writing)
     }

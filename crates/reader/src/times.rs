@@ -1,6 +1,7 @@
 //! Points in time, as nanoseconds since 1970, as lines of logs have them.
 
 use crate::foreign::container::ContainerStreams;
+use crate::line_head::Head;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -54,6 +55,15 @@ pub(crate) struct LineState {
     pub(crate) is_container: bool,
     /// The streams of a container.
     pub(crate) streams: ContainerStreams,
+}
+
+impl LineState {
+    /// Notes the head of a line.
+    #[inline]
+    pub(crate) fn take_head(&mut self, head: &Head) {
+        (self.last_ns, self.last_level) = (head.unix_ns, head.level);
+        self.is_java_util = head.is_level_behind();
+    }
 }
 
 impl Times {

@@ -87,6 +87,7 @@ impl Page {
             has_head: false,
         };
         let mut at = start;
+        times.begin_record();
         // Records that begin in the page, then the rest of the last of them.
         while at < bytes.len() {
             let rest = bytes.get(at..).unwrap_or_default();
@@ -213,6 +214,7 @@ fn first_head(bytes: &[u8], from: usize, limit: usize, times: &mut Times) -> Opt
     while at < bytes.len() && at < limit {
         let rest = bytes.get(at..)?;
         let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        times.begin_record();
         if line_head(rest.get(..length)?, times).is_some() {
             return Some(at);
         }
