@@ -5,7 +5,7 @@
 use crate::escape::{Writing, unescape};
 use crate::foreign::container::ContainerLine;
 use crate::foreign::heads;
-use crate::foreign::level::{self, name};
+use crate::foreign::level;
 use crate::foreign::trace::level_of_unknown;
 use crate::json::members_at;
 use crate::line_head::{Form, FoundHead, Head, InnerLine};
@@ -499,13 +499,22 @@ pub(crate) fn level_of_value(line: &[u8], value: Text) -> Option<Level> {
     }
     match value.writing {
         Writing::JsonValue => None,
-        _ => level::named(text),
+        _ => level_of(text),
     }
 }
 
 /// A level by the names that loggers use.
 pub(crate) fn level_of(word: &[u8]) -> Option<Level> {
-    name(word).map(|name| name.level)
+    Some(match word {
+        // The names of most lines.
+        b"INFO" | b"info" => Level::Info,
+        b"DEBUG" | b"debug" => Level::Debug,
+        b"WARN" | b"warn" => Level::Warn,
+        b"ERROR" | b"error" => Level::Error,
+        b"TRACE" | b"trace" => Level::Trace,
+        b"FATAL" | b"fatal" => Level::Fatal,
+        _ => return level::named(word),
+    })
 }
 
 #[cfg(test)]
