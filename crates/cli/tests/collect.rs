@@ -283,6 +283,93 @@ fn a_collector_has_metrics_and_warns_while_it_runs() {
     collector.end();
 }
 
+/// Writes a configuration: errors to an output of their own, all to the usual one.
+fn configure_outputs(world: &World) -> std::path::PathBuf {
+    let config = world.path("collect.toml");
+    let text = format!(
+        "listen = [\"{}\"]\n\
+         [[sink]]\nname = \"main\"\nout = \"{main}\"\n\
+         [[sink]]\nname = \"errors\"\nout = \"{errors}\"\nsync = true\n\
+         [[route]]\nlevel = \"error\"\nsinks = [\"errors\"]\ncontinue = true\n\
+         [[route]]\napp = \"a*p\"\nhost = \"*\"\nsinks = [\"main\"]\n",
+        world.address(),
+        main = world.path("out").display(),
+        errors = world.path("errors").display(),
+    );
+    std::fs::write(&config, text).expect("written");
+    config
+}
+
+#[test]
+fn collectors_with_several_outputs_that_are_killed_lose_and_double_nothing() {
+    let world = World::new();
+    let config = configure_outputs(&world);
+    let start = || {
+        let mut command = logdrive();
+        command.args(["collect", "--json", "--config"]).arg(&config);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        Running(command.spawn().expect("it starts"))
+    };
+    let line = |number: usize| {
+        let level = if number.is_multiple_of(3) {
+            "ERROR"
+        } else {
+            "INFO "
+        };
+        format!("2026-11-25T10:11:12.123456Z {level} [main] shop: line {number}")
+    };
+    let file = world.path("app.log");
+    let mut out = std::fs::File::create(&file).expect("made");
+    let path = file.to_str().expect("text").to_owned();
+    let mut sender = world.send(&path, &world.address(), &["--follow"]);
+    let sender = Running(sender.spawn().expect("it starts"));
+    let length = |name: &str| {
+        world
+            .path(name)
+            .join("collected.log")
+            .metadata()
+            .map_or(0, |found| found.len())
+    };
+    let mut count = 0;
+    for cycle in 0..cycles(8) {
+        let (main, errors) = (length("out"), length("errors"));
+        let mut collector = start();
+        for _ in 0..20 {
+            let lines: String = (count..count + 1 + cycle * 37 % 400)
+                .map(|number| line(number) + "\n")
+                .collect();
+            out.write_all(lines.as_bytes()).expect("written");
+            count += 1 + cycle * 37 % 400;
+        }
+        match cycle % 2 {
+            0 => wait_until("the log grows", || length("out") != main),
+            _ => wait_until("the errors grow", || length("errors") != errors),
+        }
+        collector.kill();
+    }
+    let collector = start();
+    let collected = |name: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(world.path(name).join("collected.log")).unwrap_or_default();
+        let whole = text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'));
+        whole
+            .map(|line| line.split(" host=").next().unwrap_or_default().to_owned())
+            .collect()
+    };
+    wait_until("all is sent", || {
+        collected("out").len() >= count && collected("errors").len() >= count.div_ceil(3)
+    });
+    let sent = json(&sender.end());
+    assert_eq!(sent["missing"], 0, "{sent}");
+    collector.end();
+    assert_eq!(collected("out"), (0..count).map(line).collect::<Vec<_>>());
+    assert_eq!(
+        collected("errors"),
+        (0..count).step_by(3).map(line).collect::<Vec<_>>()
+    );
+}
+
 /// Without descriptors the accept loop refused 2.26 million times in six seconds.
 #[test]
 fn a_collector_without_descriptors_waits_and_goes_on() {

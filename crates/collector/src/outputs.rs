@@ -49,6 +49,45 @@ impl Outputs {
         &self.stores
     }
 
+    /// Counts of all stores together: a record in two outputs counts twice.
+    pub fn total(&self) -> StoreCounts {
+        let all = self.counts();
+        let sum = |of: fn(&StoreCounts) -> u64| all.iter().map(of).sum();
+        let most = |of: fn(&StoreCounts) -> u64| all.iter().map(of).max().unwrap_or(0);
+        StoreCounts {
+            records: sum(|counts| counts.records),
+            duplicates: sum(|counts| counts.duplicates),
+            lost: sum(|counts| counts.lost),
+            bytes: sum(|counts| counts.bytes),
+            sessions: most(|counts| counts.sessions),
+            refused: most(|counts| counts.refused),
+            commits: sum(|counts| counts.commits),
+            failures: sum(|counts| counts.failures),
+            commit_time: all.iter().map(|counts| counts.commit_time).sum(),
+            slowest_commit: all
+                .iter()
+                .map(|counts| counts.slowest_commit)
+                .max()
+                .unwrap_or_default(),
+            is_failing: all.iter().any(|counts| counts.is_failing),
+        }
+    }
+
+    /// Messages for the operator of the collector, since the last call.
+    pub fn notices(&self) -> Vec<String> {
+        self.stores.iter().flat_map(Store::notices).collect()
+    }
+
+    /// As [`Store::reopen`], of all.
+    pub fn reopen(&self) {
+        self.stores.iter().for_each(Store::reopen);
+    }
+
+    /// As [`Store::close`], of all.
+    pub fn close(&self) {
+        self.stores.iter().for_each(Store::close);
+    }
+
     /// Counts of each store up to now.
     pub fn counts(&self) -> Vec<StoreCounts> {
         self.stores.iter().map(Store::counts).collect()

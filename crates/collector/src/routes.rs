@@ -40,6 +40,16 @@ impl CollectRoute {
         }
     }
 
+    /// Makes a pattern in which `*` is any text, `?` any character, and all else itself; `None` for any name.
+    pub fn pattern(text: &str) -> Option<Pattern> {
+        let part = |character: char| match character {
+            '*' | '?' => character.to_string(),
+            other => Pattern::escape(&other.to_string()),
+        };
+        let escaped: String = text.chars().map(part).collect();
+        Pattern::new(&escaped).ok().filter(|_| text != "*")
+    }
+
     /// Returns whether a record matches.
     pub fn matches(&self, app: &str, host: &str, level: Level) -> bool {
         let fits = |pattern: &Option<Pattern>, name| pattern.as_ref().is_none_or(|own| own.matches(name));
@@ -80,7 +90,8 @@ mod tests {
 
     #[test]
     fn the_first_route_that_matches_decides_unless_it_goes_on() {
-        let pattern = |text| Some(Pattern::new(text).expect("a pattern"));
+        let pattern = CollectRoute::pattern;
+        assert!(pattern("*").is_none() && pattern("a[b]*").is_some_and(|own| own.matches("a[b]c")));
         let mut errors = CollectRoute::to_all(0);
         (errors.level, errors.outputs, errors.goes_on) = (Level::Error, vec![0], true);
         let mut shop = CollectRoute::to_all(0);

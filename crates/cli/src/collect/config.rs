@@ -1,18 +1,19 @@
 //! The collector's configuration: a file in TOML, and the command line before it.
 
+use super::outputs::{self, EXAMPLE, LAYOUTS, OutputConfig, PATTERN, ROUTE, RouteConfig, SINK};
 use super::{CollectArgs, address};
 use crate::config::init::flat_text;
 use crate::config::load::load_flat;
-use crate::config::parse::{check_metrics, parse_flat};
+use crate::config::parse::{check_metrics, parse_with_lists};
 use crate::config::problem::Problem;
 use crate::config::sections::{Argument, BARE, Section, put_arguments};
 use crate::error::CliError;
 use crate::paint::ColorChoice;
 use logdrive_agent::config::Metrics;
 use logdrive_collector::StoreFormat;
-use logdrive_drain::file::{Compress, FileOptions};
-use logdrive_drain::layout::{LayoutOptions, Style};
-use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Word, Words, Wrong, limits};
+use logdrive_drain::file::FileOptions;
+use logdrive_drain::layout::LayoutOptions;
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Words, Wrong, limits};
 use logdrive_ship::limits::{DECOMPRESSED_BYTES_MAX, FRAME_BYTES_MAX, HELLO_BYTES_MAX};
 use logdrive_ship::{Address, Options};
 use std::io::{self, Write};
@@ -25,19 +26,6 @@ const ABOUT: &str = "Configuration of `logdrive collect`. A key with # before it
 
 /// Addresses that one collector listens at.
 const LISTENERS_MAX: usize = 64;
-
-/// Layouts of typed records that are one word.
-const LAYOUTS: &[Word] = &[
-    ("json", "one JSON object a line: fields keep their types"),
-    (
-        "text",
-        "time, level, thread, module, place, message and fields, for people",
-    ),
-    ("logfmt", "key=value pairs"),
-    ("glog", "as Google's glog"),
-];
-const PATTERN: &str =
-    "\"pattern \" and a line of your own, such as \"pattern {time} {level:5} {message}{fields}\"";
 
 logdrive_drain::options! {
     /// Options of a collector.
@@ -73,6 +61,8 @@ logdrive_drain::options! {
     and {
         pub(super) file: FileOptions,
         pub(super) options: Options,
+        pub(super) outputs: Vec<OutputConfig>,
+        pub(super) routes: Vec<RouteConfig>,
     }
     with {
         /// Let clients without a certificate come.
@@ -116,21 +106,22 @@ fn set_listen(config: &mut CollectConfig, value: Value) -> Result<(), Wrong> {
 
 impl Default for CollectConfig {
     fn default() -> Self {
-        let mut file = FileOptions::new("");
-        file.rotate_bytes = Some(1 << 30);
-        file.keep_files = Some(16);
-        file.compress = Compress::Zstd;
+        let OutputConfig {
+            format, layout, file, ..
+        } = OutputConfig::default();
         Self {
             listen: Vec::new(),
             out: None,
-            format: StoreFormat::Text,
-            layout: Style::Json.into(),
+            format,
+            layout,
             sync: false,
             pollers: 1,
             metrics: Metrics::Off,
             metrics_insecure: false,
             file,
             options: Options::default(),
+            outputs: Vec::new(),
+            routes: Vec::new(),
         }
     }
 }
@@ -150,6 +141,7 @@ pub(super) fn configuration(
 ) -> Result<Option<CollectConfig>, CliError> {
     if args.print_config {
         io::stdout().write_all(flat_text(ABOUT, &COLLECT).as_bytes())?;
+        io::stdout().write_all(EXAMPLE.as_bytes())?;
         std::process::exit(0);
     }
     let found = match &args.config {
@@ -160,9 +152,16 @@ pub(super) fn configuration(
 }
 
 fn parse(text: &str) -> Result<CollectConfig, Vec<Problem>> {
-    parse_flat(text, &COLLECT, CollectConfig::default(), |reader, config| {
-        check_metrics(reader, &config.metrics, config.metrics_insecure);
-    })
+    parse_with_lists(
+        text,
+        (&COLLECT, [&SINK, &ROUTE]),
+        CollectConfig::default(),
+        |reader, config| check_metrics(reader, &config.metrics, config.metrics_insecure),
+        |source, findings, config| {
+            let like = config.output();
+            (config.outputs, config.routes) = outputs::read(source, findings, &like);
+        },
+    )
 }
 
 /// The arguments that are options.
@@ -186,6 +185,17 @@ fn arguments(args: &CollectArgs) -> [Argument; 14] {
 }
 
 impl CollectConfig {
+    /// An output without a name and a directory, with what holds for all.
+    fn output(&self) -> OutputConfig {
+        OutputConfig {
+            format: self.format,
+            layout: self.layout.clone(),
+            sync: self.sync,
+            file: self.file.clone(),
+            ..OutputConfig::default()
+        }
+    }
+
     /// Puts the arguments before the file.
     fn merged(mut self, args: &CollectArgs) -> Result<Self, CliError> {
         put_arguments(&mut self, arguments(args));
@@ -195,11 +205,12 @@ impl CollectConfig {
         if self.listen.is_empty() {
             return Err(CliError::NothingToListen);
         }
-        let out = self.out.as_ref().ok_or(CliError::NowhereToCollect)?;
-        self.file.path = out.join(match self.format {
-            StoreFormat::Text => "collected.log",
-            StoreFormat::Segments => "collected.segment",
-        });
+        if self.outputs.is_empty() {
+            let out = self.out.clone().ok_or(CliError::NowhereToCollect)?;
+            let mut only = self.output();
+            only.out = Some(out);
+            self.outputs.push(only);
+        }
         Ok(self)
     }
 }
@@ -207,7 +218,9 @@ impl CollectConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use logdrive_collector::CollectRoute;
     use logdrive_drain::schema::differences;
+    use logdrive_wire::Level;
 
     #[test]
     fn the_commented_default_means_the_default() {
@@ -254,5 +267,49 @@ mod tests {
         assert!(shown.contains("did you mean `idle_timeout`?"), "{shown}");
         assert!(shown.contains("it begins with one of shm://"), "{shown}");
         assert!(parse("listen = [").is_err());
+    }
+
+    #[test]
+    fn the_example_is_sound_and_takes_over_what_stands_above() {
+        let tables = EXAMPLE.lines().filter_map(|line| line.strip_prefix('#'));
+        let tables: Vec<&str> = tables.filter(|line| !line.starts_with(' ')).collect();
+        let text = "listen = [\"unix:///c.sock\"]\nkeep_files = 3\n".to_owned() + &tables.join("\n");
+        let config = parse(&text).expect("sound");
+        let syncs: Vec<bool> = config.outputs.iter().map(|output| output.sync).collect();
+        assert_eq!(syncs, [false, true]);
+        assert!(
+            config
+                .outputs
+                .iter()
+                .all(|output| output.file.keep_files == Some(3))
+        );
+        let routes: Vec<CollectRoute> = config
+            .routes
+            .iter()
+            .map(|route| route.to_places(&config.outputs))
+            .collect();
+        assert_eq!(
+            (routes[0].level, routes[0].outputs.clone()),
+            (Level::Error, vec![1])
+        );
+        assert!(routes[0].goes_on && routes[1].app.is_none() && routes[1].outputs == [0]);
+    }
+
+    #[test]
+    fn mistakes_in_tables_are_told() {
+        let text = "listen = [\"unix:///c.sock\"]\n[[sink]]\nname = \"a\"\nout = \"/x\"\n[[sink]]\nname = \"a\"\nout = \"/x\"\n\
+                    [[sink]]\nname = \"b\"\n[[route]]\nsinks = [\"c\"]\nlevel = \"loud\"\n[[route]]\nhosts = \"h\"\nsinks = [\"a\"]\n";
+        let problems = parse(text).expect_err("all wrong");
+        let told =
+            crate::config::problem::report(&problems, "c.toml", text, crate::paint::Paint { on: false });
+        for words in [
+            "another sink has this name",
+            "another sink has this directory",
+            "there is no sink \"c\"",
+            "c.toml:11",
+            "did you mean `host`?",
+        ] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
     }
 }

@@ -4,6 +4,7 @@ mod args;
 mod config;
 mod metrics;
 mod notices;
+mod outputs;
 
 pub(crate) use args::CollectArgs;
 
@@ -13,7 +14,7 @@ use crate::output::service_note;
 use crate::paint::ColorChoice;
 use crate::signals::Signals;
 use logdrive_agent::MetricsServer;
-use logdrive_collector::{Store, StoreCounts};
+use logdrive_collector::{Outputs, StoreCounts};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
 use notices::{Notices, is_refusal};
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "sound", "the collector would start with this");
         return Ok(true);
     }
-    let store = Arc::new(Store::open(&config.file, config.format, config.sync)?.with_layout(config.layout)?);
+    let store = Arc::new(outputs::open(&config.outputs, &config.routes)?);
     let threads = Threads {
         pollers: config.pollers,
         ..Threads::default()
@@ -60,21 +61,24 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     for address in server.addresses() {
         service_note(color, "listens", format_args!("on {address}"));
     }
-    service_note(color, "writes", store.path().display());
+    for output in store.stores() {
+        service_note(color, "writes", output.path().display());
+    }
     let (stats, shown) = (server.stats_source(), store.clone());
     let metrics = MetricsServer::start(&config.metrics, METRICS_MODE, None, move || {
-        metrics::text(&stats(), &shown.counts())
+        metrics::text(&stats(), &shown.total())
     });
     let metrics = metrics.map_err(|cause| CliError::Agent { cause })?;
     watch(&signals, &server, &store, color, args.json);
     drop(metrics);
     let stats = server.stop();
     store.close();
-    report(&stats, &store.counts(), args.json)?;
-    Ok(!store.counts().is_failing)
+    let total = store.total();
+    report(&stats, &total, args.json)?;
+    Ok(!total.is_failing)
 }
 
-fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorChoice, json: bool) {
+fn watch(signals: &Signals, server: &ServerHandle, store: &Outputs, color: ColorChoice, json: bool) {
     let is_live = !json && io::stderr().is_terminal();
     let mut before = StoreCounts::default();
     let mut notices = Notices::default();
@@ -98,7 +102,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Store, color: ColorCh
         for notice in store.notices() {
             service_note(color, "note", &notice);
         }
-        let counts = store.counts();
+        let counts = store.total();
         for warning in notices.due(&server.stats(), &counts, Instant::now()) {
             service_note(color, "warning", warning);
         }

@@ -47,6 +47,30 @@ pub(crate) fn parse_flat<T: Options>(
     })
 }
 
+/// As [`parse_flat`], with lists of tables of these names behind it, which `more` reads.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_with_lists<T: Options>(
+    text: &str,
+    (section, lists): (&'static Section, [&'static Section; 2]),
+    options: T,
+    check: impl FnOnce(&mut Reader<'_>, &mut T),
+    more: impl FnOnce(&Source<'_>, &mut Findings, &mut T),
+) -> Result<T, Vec<Problem>> {
+    parse_with(text, |document, findings| {
+        let is_list = |key: &str| lists.iter().any(|list| list.name == key);
+        let mut root = DeTable::new();
+        for (key, value) in document.iter().filter(|(key, _)| !is_list(key.get_ref())) {
+            root.insert(key.clone(), value.clone());
+        }
+        let context = &super::context::Machine;
+        let mut found = read_table(section, Some((&root, 0..0)), context, findings, options, check).value;
+        more(&Source { document, context }, findings, &mut found);
+        found
+    })
+}
+
 fn parse_with<T>(text: &str, read: impl FnOnce(&DeTable<'_>, &mut Findings) -> T) -> Result<T, Vec<Problem>> {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut findings = Findings {
@@ -202,7 +226,7 @@ fn find_unknown_tables(document: &DeTable<'_>, findings: &mut Findings) {
 }
 
 /// The document, table by table.
-struct Source<'a> {
+pub(crate) struct Source<'a> {
     document: &'a DeTable<'a>,
     context: &'a dyn Context,
 }
@@ -239,7 +263,7 @@ impl<'a> Source<'a> {
     }
 
     /// Reads all `[[name]]`.
-    fn read_many<T: Options>(
+    pub(crate) fn read_many<T: Options>(
         &self,
         section: &'static Section,
         findings: &mut Findings,
