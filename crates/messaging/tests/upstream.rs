@@ -186,3 +186,109 @@ fn looks_find_out_who_is_ill_before_anybody_asks() {
     wait_until("it is found well", || upstream.members()[0].is_healthy);
     assert_eq!(ask(&upstream, 0).expect("answered"), "one");
 }
+
+#[test]
+fn while_all_members_have_failed_they_are_tried_again() {
+    let servers = Servers::with_keys();
+    let (one, two) = (serve(&servers, "one"), serve(&servers, "two"));
+    let mut options = UpstreamOptions::default();
+    options.group.breaker = BreakerOptions {
+        failures: 1,
+        open: Duration::from_secs(3_600),
+        ..BreakerOptions::default()
+    };
+    let upstream = upstream(&servers, options, &["one", "two"]);
+    ask(&upstream, 0).expect("answered");
+    one.stop();
+    two.stop();
+    for _ in 0..3 {
+        ask(&upstream, 0).expect_err("nobody is there");
+    }
+    let all = upstream.members();
+    assert!(
+        all.iter()
+            .all(|member| matches!(member.breaker, BreakerState::Open { .. })),
+        "{all:?}"
+    );
+    let _two = serve(&servers, "two");
+    // Their breakers are open for an hour.
+    assert_eq!(ask(&upstream, 0).expect("one of them is back"), "two");
+    assert_eq!(ask(&upstream, 0).expect("answered"), "two");
+}
+
+#[test]
+fn a_function_chooses_the_member_of_each_request() {
+    let servers = Servers::with_keys();
+    let (_one, two) = (serve(&servers, "one"), serve(&servers, "two"));
+    let upstream = upstream(&servers, UpstreamOptions::default(), &["one", "two"]);
+    let wanted = servers.address("unix", "two");
+    upstream.choose_by(move |key, request, members| {
+        assert!(key != 13, "as the test asks");
+        match (key, request) {
+            (7, b"who") => members.iter().position(|member| member.address == wanted),
+            _ => None,
+        }
+    });
+    for _ in 0..6 {
+        assert_eq!(ask(&upstream, 7).expect("answered"), "two");
+    }
+    let mut others: Vec<String> = (0..4).map(|_| ask(&upstream, 1).expect("answered")).collect();
+    others.sort();
+    assert_eq!(others, ["one", "one", "two", "two"], "the policy's choice");
+    ask(&upstream, 13).expect("a function that panics chooses none");
+    two.stop();
+    assert_eq!(
+        ask(&upstream, 7).expect("answered"),
+        "one",
+        "it can choose only what can be used"
+    );
+}
+
+#[test]
+fn a_backup_takes_the_place_of_the_main_member_of_its_group() {
+    let servers = Servers::with_keys();
+    let names = ["one", "one-backup", "two", "two-backup"];
+    let mut running: Vec<ServerHandle> = names.iter().map(|name| serve(&servers, name)).collect();
+    let upstream = upstream(&servers, UpstreamOptions::default(), &[]);
+    for (index, name) in names.iter().enumerate() {
+        let options = MemberOptions {
+            group: Some(index as u32 / 2),
+            is_backup: index % 2 == 1,
+            ..member(&servers, name)
+        };
+        upstream.add(options).expect("a member");
+    }
+    let four = || {
+        let mut found: Vec<String> = (0..4).map(|_| ask(&upstream, 0).expect("answered")).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(four(), ["one", "one", "two", "two"]);
+    running.remove(0).stop();
+    wait_until("its backup has its share", || {
+        four() == ["one-backup", "one-backup", "two", "two"]
+    });
+}
+
+#[test]
+fn a_member_has_time_limits_of_its_own() {
+    let servers = Servers::with_keys();
+    let service = Arc::new(Named("one".to_owned(), Some(Barrier::new(2))));
+    let threads = Threads {
+        pool: 2,
+        ..Threads::default()
+    };
+    let server = servers.serve(&servers.address("unix", "one"), threads, service);
+    let options = UpstreamOptions {
+        retries: 0,
+        ..UpstreamOptions::default()
+    };
+    let upstream = upstream(&servers, options, &[]);
+    let mut options = member(&servers, "one");
+    options.timeouts.response = Some(Duration::from_millis(30));
+    upstream.add(options).expect("a member");
+    let error = ask(&upstream, 0).expect_err("no answer in time");
+    assert!(error.to_string().contains("did not answer within"), "{error}");
+    // The handler that waits for company gets it.
+    servers.connect(&server).call(b"who").expect("answered");
+}

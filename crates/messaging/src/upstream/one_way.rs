@@ -1,5 +1,6 @@
 //! Messages one way and without acknowledgement through a group: a sender for each member, which all threads share.
 
+use super::chooser::Wanted;
 use super::member_sender::{CachedSender, MemberSender};
 use super::pool::{PoolState, Shared, Upstream};
 use crate::{Client, Sender};
@@ -18,10 +19,10 @@ enum Picked {
 }
 
 impl PoolState {
-    fn pick_sender(&mut self, key: u64, now_ns: u64, tried: &[MemberId]) -> Option<Picked> {
+    fn pick_sender(&mut self, wanted: Wanted<'_>, now_ns: u64, tried: &[MemberId]) -> Option<Picked> {
         let mut free: Vec<MemberId> = self.senders.keys().copied().collect();
         free.extend(self.idle_members().filter(|id| !self.senders.contains_key(id)));
-        let id = self.pick_beside(&free, key, now_ns, tried)?;
+        let id = self.pick_beside(&free, wanted, now_ns, tried)?;
         if let Some(used) = self.senders.get_mut(&id) {
             used.used = Instant::now();
             let sender_for = Arc::clone(&used.sender_for);
@@ -30,12 +31,11 @@ impl PoolState {
             return Some(Picked::Open(id, sender_for));
         }
         let address = self.group.address(id)?.clone();
-        let connections_max = self.group.options().connections_max;
-        let is_full = self
+        let gone = self
             .group
-            .members()
-            .any(|member| member.id == id && member.connections >= connections_max);
-        let gone = is_full.then(|| self.take_free(id).map(Box::new)).flatten();
+            .is_full(id)
+            .then(|| self.take_free(id).map(Box::new))
+            .flatten();
         self.group.connected(id, true);
         Some(Picked::New(id, address, gone))
     }
@@ -64,10 +64,10 @@ impl Shared {
     /// A member and its sender, and whether that was there already.
     fn sender_for(
         &self,
-        key: u64,
+        wanted: Wanted<'_>,
         tried: &[MemberId],
     ) -> Result<(MemberId, bool, SenderResult), TransportError> {
-        let picked = self.acquire(tried, |inner, now_ns| inner.pick_sender(key, now_ns, tried))?;
+        let picked = self.acquire(tried, |inner, now_ns| inner.pick_sender(wanted, now_ns, tried))?;
         let (id, address) = match picked {
             Picked::Open(id, sender_for) => return Ok((id, true, Ok(sender_for))),
             Picked::New(id, address, gone) => {
@@ -75,7 +75,7 @@ impl Shared {
                 (id, address)
             }
         };
-        let made = Sender::connect_once(&address, &self.transport);
+        let made = Sender::connect_once(&address, &self.options_for(id));
         let sender_for = match made {
             Ok(sender) => Arc::new(MemberSender {
                 sender,
@@ -163,7 +163,7 @@ impl Upstream {
         let mut tried = Vec::new();
         let mut was_stale = false;
         loop {
-            let (id, was_there, sender_for) = self.shared.sender_for(key, &tried)?;
+            let (id, was_there, sender_for) = self.shared.sender_for(Wanted::of(key, rest), &tried)?;
             let error = match sender_for {
                 Ok(sender_for) => match push_all(&sender_for, &mut rest) {
                     Ok(()) => return Ok(()),

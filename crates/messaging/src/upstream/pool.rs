@@ -1,10 +1,12 @@
 //! Connections to the members of a group, and the thread that maintains them.
 
+use super::chooser::{Chooser, Wanted};
 use super::member_sender::CachedSender;
+use crate::client::loses_connection;
 use crate::{Client, Sender};
 use logdrive_ship::limits::UPSTREAM_TICK_MS;
 use logdrive_ship::upstream::{BreakerState, Group, GroupOptions, MemberId, MemberOptions, MemberState};
-use logdrive_ship::{Address, Options, TransportError};
+use logdrive_ship::{Address, Options, Timeouts, TransportError};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Options of an upstream. Time limits of connections are those of [`Options`]: `timeouts.connect`, `timeouts.response`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamOptions {
-    /// Choice of members.
+    /// Choice of members. By default those whose breakers are open are tried while all others cannot be used, too.
     pub group: GroupOptions,
     /// Connections to each member that are made ahead. Default: 0.
     pub connections_ahead: usize,
@@ -27,7 +29,10 @@ pub struct UpstreamOptions {
 impl Default for UpstreamOptions {
     fn default() -> Self {
         Self {
-            group: GroupOptions::default(),
+            group: GroupOptions {
+                restores: true,
+                ..GroupOptions::default()
+            },
             connections_ahead: 0,
             idle_timeout: Duration::from_secs(20),
             retries: 1,
@@ -59,6 +64,7 @@ pub(super) struct PoolState {
     /// Senders of messages one way, for each member that is used so.
     pub(super) senders: HashMap<MemberId, CachedSender>,
     probed_at: HashMap<MemberId, Instant>,
+    chooser: Chooser,
     ends: bool,
 }
 
@@ -122,9 +128,9 @@ impl Shared {
             if let Some(found) = pick(&mut inner, self.now_ns()) {
                 return Ok(found);
             }
-            let is_full = inner.group.members().any(|member| {
-                member.connections >= self.options.group.connections_max && !tried.contains(&member.id)
-            });
+            let mut members = inner.group.members();
+            let is_full = members.any(|member| inner.group.is_full(member.id) && !tried.contains(&member.id));
+            drop(members);
             let left = end.saturating_duration_since(Instant::now());
             if !is_full || left.is_zero() || inner.ends {
                 let last = inner.unavailable_reason(is_full);
@@ -154,9 +160,28 @@ impl Shared {
         self.notify_room();
     }
 
+    /// Time limits of a member.
+    fn timeouts_for(&self, id: MemberId) -> Timeouts {
+        let mut timeouts = self.transport.timeouts.clone();
+        if let Some(member) = self.lock().group.member_options(id) {
+            let own = member.timeouts;
+            timeouts.connect = own.connect.unwrap_or(timeouts.connect);
+            timeouts.response = own.response.unwrap_or(timeouts.response);
+        }
+        timeouts
+    }
+
+    /// Options of connections to a member.
+    pub(super) fn options_for(&self, id: MemberId) -> Options {
+        Options {
+            timeouts: self.timeouts_for(id),
+            ..self.transport.clone()
+        }
+    }
+
     /// Connects. What it takes is taken off the time for the response.
     fn connect(&self, id: MemberId, address: &Address, end: Instant) -> Result<Client, TransportError> {
-        let mut transport = self.transport.clone();
+        let mut transport = self.options_for(id);
         let timeouts = &mut transport.timeouts;
         timeouts.connect = timeouts
             .connect
@@ -183,14 +208,14 @@ impl Shared {
         operation: &mut Operation<'_>,
     ) -> Result<(), TransportError> {
         let was_idle = idle.is_some();
-        let response = self.transport.timeouts.response;
+        let response = self.timeouts_for(id).response;
         let end = Instant::now() + response;
         let mut client = match idle {
             Some(client) => client,
             None => self.connect(id, address, end)?,
         };
         let mut result = operation(&mut client);
-        if was_idle && matches!(result, Err(TransportError::Lost { .. })) {
+        if was_idle && result.as_ref().is_err_and(loses_connection) {
             // A connection that was closed while idle says nothing about the member.
             drop(client);
             client = self.connect(id, address, end)?;
@@ -202,11 +227,11 @@ impl Shared {
     }
 
     /// Does something with a member; where it cannot be reached, or is lost, or takes too long, with another one.
-    fn with_retries(&self, key: u64, operation: &mut Operation<'_>) -> Result<(), TransportError> {
+    fn with_retries(&self, wanted: Wanted<'_>, operation: &mut Operation<'_>) -> Result<(), TransportError> {
         let mut tried = Vec::new();
         loop {
             let (id, address, idle) =
-                self.acquire(&tried, |inner, now_ns| inner.acquire_idle(key, now_ns, &tried))?;
+                self.acquire(&tried, |inner, now_ns| inner.acquire_idle(wanted, now_ns, &tried))?;
             let result = self.attempt_once(id, &address, idle, operation);
             if is_answer(&result) {
                 self.lock().group.succeeded(id);
@@ -246,7 +271,7 @@ impl Shared {
             let needs_connection = idle < self.options.connections_ahead
                 && !matches!(member.options.address, Address::Udp(_))
                 && member.is_healthy
-                && member.connections < self.options.group.connections_max
+                && !inner.group.is_full(member.id)
                 && matches!(member.breaker, BreakerState::Closed { failures: 0 });
             let is_probe_due = self.options.group.health.is_some_and(|health| {
                 let probed_at = inner.probed_at.get(&member.id);
@@ -263,7 +288,7 @@ impl Shared {
         drop(silent);
         self.notify_room();
         for (id, address, keeps, is_probe) in due {
-            let made = probe(&address, &self.transport);
+            let made = probe(&address, &self.options_for(id));
             match &made {
                 Err(error) if !is_probe => self.member_failed(id, error),
                 made if is_probe => self.lock().group.probed(id, made.is_ok()),
@@ -289,13 +314,13 @@ fn probe(address: &Address, transport: &Options) -> Result<Option<Client>, Trans
 impl PoolState {
     fn acquire_idle(
         &mut self,
-        key: u64,
+        wanted: Wanted<'_>,
         now_ns: u64,
         tried: &[MemberId],
     ) -> Option<(MemberId, Address, Option<Client>)> {
         // One that is free needs no further connection, so that the limit is not asked.
         let free: Vec<MemberId> = self.idle_members().collect();
-        let id = self.pick_beside(&free, key, now_ns, tried)?;
+        let id = self.pick_beside(&free, wanted, now_ns, tried)?;
         let client = self.idle.get_mut(&id).and_then(Vec::pop).map(|idle| idle.client);
         if client.is_none() {
             self.group.connected(id, true);
@@ -308,14 +333,16 @@ impl PoolState {
     pub(super) fn pick_beside(
         &mut self,
         free: &[MemberId],
-        key: u64,
+        wanted: Wanted<'_>,
         now_ns: u64,
         tried: &[MemberId],
     ) -> Option<MemberId> {
         for id in free {
             self.group.connected(*id, false);
         }
-        let picked = self.group.pick(key, now_ns, tried);
+        let chooser = &self.chooser;
+        let mut choose = |members: &[&MemberOptions]| chooser.choose(wanted, members);
+        let picked = self.group.pick_by(wanted.key, now_ns, tried, &mut choose);
         for id in free {
             self.group.connected(*id, true);
         }
@@ -376,6 +403,7 @@ impl Upstream {
                 idle: HashMap::new(),
                 senders: HashMap::new(),
                 probed_at: HashMap::new(),
+                chooser: Chooser::default(),
                 ends: false,
             }),
             changed: Condvar::new(),
@@ -430,6 +458,26 @@ impl Upstream {
         true
     }
 
+    /// Lets a function choose the member of each request, by its key and its bytes, of those that can be used: it gives an
+    /// index, or `None` for the policy's choice. It is called with the group locked, so it is quick and uses no upstream;
+    /// one that panics chooses none.
+    ///
+    /// ```no_run
+    /// # use logdrive_messaging::{Upstream, UpstreamOptions};
+    /// # let upstream = Upstream::start("rates", UpstreamOptions::default(), &logdrive_ship::Options::default())?;
+    /// upstream.choose_by(|_, request, members| match request {
+    ///     [b'E', ..] => members.iter().position(|member| member.weight > 1),
+    ///     _ => None,
+    /// });
+    /// # Ok::<(), logdrive_ship::TransportError>(())
+    /// ```
+    pub fn choose_by(
+        &self,
+        choice: impl Fn(u64, &[u8], &[&MemberOptions]) -> Option<usize> + Send + 'static,
+    ) {
+        self.shared.lock().chooser = Chooser::new(choice);
+    }
+
     /// See [`Group::choose`].
     pub fn choose(&self, address: &Address) -> bool {
         self.shared.lock().group.choose(address)
@@ -447,7 +495,8 @@ impl Upstream {
     /// Fails when no member could answer, or the service said that it failed.
     pub fn call(&self, key: u64, body: &[u8], reply: &mut Vec<u8>) -> Result<(), TransportError> {
         let start = reply.len();
-        self.shared.with_retries(key, &mut |client| {
+        let wanted = Wanted { key, request: body };
+        self.shared.with_retries(wanted, &mut |client| {
             reply.truncate(start);
             reply.extend_from_slice(client.call(body)?);
             Ok(())
@@ -460,8 +509,9 @@ impl Upstream {
     /// # Errors
     /// Fails when no member has acknowledged them, or one of them is too long.
     pub fn deliver<M: AsRef<[u8]>>(&self, key: u64, messages: &[M]) -> Result<(), TransportError> {
+        let wanted = Wanted::of(key, messages);
         self.shared
-            .with_retries(key, &mut |client| client.deliver(messages))
+            .with_retries(wanted, &mut |client| client.deliver(messages))
     }
 }
 

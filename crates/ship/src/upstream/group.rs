@@ -1,7 +1,7 @@
 //! A group of members: who may be used now, and who is. No I/O and no clock: `now_ns` is an argument.
 
 use super::breaker::{Breaker, BreakerOptions, BreakerState};
-use super::policy::{Candidate, Policy, hash_of, rendezvous, round_robin, weighted_random};
+use super::policy::{Candidate, Policy, hash_of, mix, rendezvous, round_robin, weighted_random};
 use crate::TransportError;
 use crate::address::Address;
 use crate::limits::UPSTREAM_MEMBERS_MAX;
@@ -14,8 +14,25 @@ pub struct MemberOptions {
     pub address: Address,
     /// Share of use compared to others; 0 takes it out. Default: 1.
     pub weight: u32,
-    /// Used only while no main member can be. Default: no.
+    /// Used only while no main member can be; with a group, while no main member of that can. Default: no.
     pub is_backup: bool,
+    /// Group of members that stand in for each other: the share of a main member that cannot be used goes to the others of
+    /// its group, and to the group's backups when none of its main members can be used. Default: none, its share goes to
+    /// all.
+    pub group: Option<u32>,
+    /// Connections to this member at most, in the place of the group's.
+    pub connections_max: Option<usize>,
+    /// Time limits of this member, in the place of those of all.
+    pub timeouts: MemberTimeouts,
+}
+
+/// Time limits of one member; `None` where those of all hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberTimeouts {
+    /// For making a connection.
+    pub connect: Option<Duration>,
+    /// For a response.
+    pub response: Option<Duration>,
 }
 
 impl MemberOptions {
@@ -25,6 +42,9 @@ impl MemberOptions {
             address,
             weight: 1,
             is_backup: false,
+            group: None,
+            connections_max: None,
+            timeouts: MemberTimeouts::default(),
         }
     }
 }
@@ -61,6 +81,9 @@ pub struct GroupOptions {
     pub health: Option<HealthOptions>,
     /// Connections to one member at most. Default: 64.
     pub connections_max: usize,
+    /// Tries members whose breakers are open while those of all are, in the place of failing: some may be back. Default: no;
+    /// `UpstreamOptions` of `logdrive-messaging`: yes.
+    pub restores: bool,
     /// Seed of the random choice. Default: 0.
     pub seed: u64,
 }
@@ -72,6 +95,7 @@ impl Default for GroupOptions {
             breaker: BreakerOptions::default(),
             health: None,
             connections_max: 64,
+            restores: false,
             seed: 0,
         }
     }
@@ -106,6 +130,22 @@ pub struct MemberState {
     pub failure: String,
 }
 
+/// A member that may be used, and the one in whose place: itself, but where it stands in.
+struct Place {
+    user: usize,
+    share_of: usize,
+}
+
+/// Use of members whose breakers are open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breakers {
+    Obeyed,
+    Ignored,
+}
+
+/// Names one of the members that can be used by its index.
+pub type Choose<'a> = dyn FnMut(&[&MemberOptions]) -> Option<usize> + 'a;
+
 #[derive(Debug)]
 struct Member {
     state: MemberState,
@@ -114,6 +154,13 @@ struct Member {
     credit: i64,
     /// Probes in a row that contradict the present state.
     contrary_probes: u32,
+}
+
+impl Member {
+    fn has_room(&self, connections_max: usize) -> bool {
+        let most = self.state.options.connections_max.unwrap_or(connections_max);
+        self.state.connections < most
+    }
 }
 
 /// Group of addresses that do the same.
@@ -227,6 +274,18 @@ impl Group {
         self.members.iter_mut().find(|member| member.state.id == id)
     }
 
+    /// Options of a member.
+    pub fn member_options(&self, id: MemberId) -> Option<&MemberOptions> {
+        let member = self.members.iter().find(|member| member.state.id == id)?;
+        Some(&member.state.options)
+    }
+
+    /// Returns whether a member has as many connections as it may.
+    pub fn is_full(&self, id: MemberId) -> bool {
+        let member = self.members.iter().find(|member| member.state.id == id);
+        member.is_some_and(|member| !member.has_room(self.options.connections_max))
+    }
+
     /// The address of a member.
     pub fn address(&self, id: MemberId) -> Option<&Address> {
         let member = self.members.iter().find(|member| member.state.id == id)?;
@@ -245,53 +304,122 @@ impl Group {
     /// Picks the member to use next, for a key where the policy uses it, and none of `except`. The caller reports
     /// the outcome: [`Group::succeeded`], [`Group::failed`] or [`Group::withdrawn`]. `None`: no member can be used now.
     pub fn pick(&mut self, key: u64, now_ns: u64, except: &[MemberId]) -> Option<MemberId> {
-        let index = self
-            .pick_of(false, key, now_ns, except)
-            .or_else(|| self.pick_of(true, key, now_ns, except))?;
+        self.pick_by(key, now_ns, except, &mut |_| None)
+    }
+
+    /// As [`Group::pick`]; of the members that can be used `choose` names one by its index. The policy chooses where it names
+    /// none.
+    pub fn pick_by(
+        &mut self,
+        key: u64,
+        now_ns: u64,
+        except: &[MemberId],
+        choose: &mut Choose<'_>,
+    ) -> Option<MemberId> {
+        let mut tiers = vec![(false, Breakers::Obeyed), (true, Breakers::Obeyed)];
+        if self.options.restores {
+            tiers.extend([(false, Breakers::Ignored), (true, Breakers::Ignored)]);
+        }
+        let index = tiers.into_iter().find_map(|(is_backup, breakers)| {
+            let places = self.places(is_backup, breakers, key, now_ns, except);
+            self.choose_among(&places, key, choose)
+        })?;
         let member = self.members.get_mut(index)?;
         member.breaker.pass();
         member.state.chosen += 1;
         Some(member.state.id)
     }
 
-    fn pick_of(&mut self, is_backup: bool, key: u64, now_ns: u64, except: &[MemberId]) -> Option<usize> {
+    /// Members that may be used now, each with the one whose share it takes.
+    fn places(
+        &self,
+        is_backup: bool,
+        breakers: Breakers,
+        key: u64,
+        now_ns: u64,
+        except: &[MemberId],
+    ) -> Vec<Place> {
         let (policy, chosen) = (self.options.policy, self.chosen);
-        let connections_max = self.options.connections_max;
         let replaces_chosen = is_backup
             && self
                 .members
                 .iter()
                 .any(|member| Some(member.state.id) == chosen && !member.state.options.is_backup);
-        let mut places = Vec::new();
-        let mut candidates = Vec::new();
-        for (index, member) in self.members.iter_mut().enumerate() {
+        let is_usable = |member: &Member| {
+            member.state.options.weight > 0
+                && member.state.is_healthy
+                && member.has_room(self.options.connections_max)
+                && !except.contains(&member.state.id)
+                && (breakers == Breakers::Ignored || member.breaker.lets_pass(now_ns))
+        };
+        let share_of = |(index, member): (usize, &Member)| {
             let state = &member.state;
-            let may = state.options.is_backup == is_backup
+            let has_share = state.options.is_backup == is_backup
                 && state.options.weight > 0
-                && state.is_healthy
-                && state.connections < connections_max
-                && !except.contains(&state.id)
                 && (policy != Policy::Manual
                     || replaces_chosen
-                    || chosen.is_none_or(|chosen| chosen == state.id))
-                && member.breaker.lets_pass(now_ns);
-            if may {
-                places.push(index);
+                    || chosen.is_none_or(|chosen| chosen == state.id));
+            if !has_share {
+                return None;
+            }
+            let user = match is_usable(member) {
+                true => Some(index),
+                false => self.stand_in(state.options.group?, key, is_usable),
+            };
+            Some(Place {
+                user: user?,
+                share_of: index,
+            })
+        };
+        self.members.iter().enumerate().filter_map(share_of).collect()
+    }
+
+    /// The member of a group that takes the share of one that cannot be used: a main one, else a backup.
+    fn stand_in(&self, group: u32, key: u64, is_usable: impl Fn(&Member) -> bool) -> Option<usize> {
+        let members = self.members.iter().enumerate();
+        let usable =
+            members.filter(|(_, member)| member.state.options.group == Some(group) && is_usable(member));
+        let order = |(_, member): &(usize, &Member)| {
+            let state = &member.state;
+            let last = match self.options.policy {
+                // The same one for the same key.
+                Policy::ConsistentHash => mix(key ^ member.hash),
+                // The one that has been used least, for its weight.
+                _ => state.chosen / u64::from(state.options.weight.max(1)),
+            };
+            (state.options.is_backup, last)
+        };
+        usable.min_by_key(order).map(|(index, _)| index)
+    }
+
+    fn choose_among(&mut self, places: &[Place], key: u64, choose: &mut Choose<'_>) -> Option<usize> {
+        if places.is_empty() {
+            return None;
+        }
+        let options = |place: &Place| Some(&self.members.get(place.user)?.state.options);
+        let offered: Vec<&MemberOptions> = places.iter().filter_map(options).collect();
+        if let Some(place) = choose(&offered).and_then(|index| places.get(index)) {
+            return Some(place.user);
+        }
+        let mut candidates = Vec::new();
+        for (index, member) in self.members.iter_mut().enumerate() {
+            // Both are in the order of the members.
+            if places.iter().any(|place| place.share_of == index) {
                 candidates.push(Candidate {
-                    weight: state.options.weight,
+                    weight: member.state.options.weight,
                     hash: member.hash,
                     credit: &mut member.credit,
                 });
             }
         }
-        let found = match policy {
+        let found = match self.options.policy {
             Policy::WeightedRandom => weighted_random(&candidates, &mut self.random),
             Policy::RoundRobin => round_robin(&mut candidates),
             Policy::ConsistentHash => rendezvous(&candidates, key),
             // Before the first choice, the first.
-            Policy::Manual => (!candidates.is_empty()).then_some(0),
+            Policy::Manual => Some(0),
         };
-        places.get(found?).copied()
+        places.get(found?).map(|place| place.user)
     }
 
     /// Reports that an attempt at a member succeeded.
@@ -506,5 +634,136 @@ mod tests {
         assert_eq!(counts(&mut group, 4).len(), 1);
         group.connected(ids[1], false);
         assert_eq!(counts(&mut group, 4).len(), 2);
+    }
+
+    #[test]
+    fn while_all_breakers_are_open_members_are_tried_again() {
+        let (mut group, ids) = group(Policy::RoundRobin, &[1, 1]);
+        for id in &ids {
+            group.failed(*id, "gone", 0);
+            group.failed(*id, "gone", 0);
+        }
+        assert_eq!(group.pick(0, 0, &[]), None);
+        group.options.restores = true;
+        let tried = group.pick(0, 0, &[]).expect("one of them");
+        let other = group.pick(0, 0, &[tried]).expect("the other one");
+        assert_ne!(tried, other);
+        group.failed(tried, "gone", 0);
+        group.succeeded(other);
+        for _ in 0..4 {
+            assert_eq!(
+                group.pick(0, 0, &[]),
+                Some(other),
+                "one is back: the open one stays open"
+            );
+        }
+        assert_eq!(group.pick(0, 0, &ids), None, "but none that this call has tried");
+        group.probed(other, false);
+        group.probed(other, false);
+        assert_eq!(group.pick(0, 0, &[]), Some(tried), "nor one that probes find ill");
+    }
+
+    /// Two groups of a main and a backup each, and a main member without a group.
+    fn grouped(policy: Policy) -> (Group, Vec<MemberId>) {
+        let (mut group, mut ids) = group(policy, &[2]);
+        for (port, number, is_backup) in [(11, 1, false), (12, 1, true), (21, 2, false), (22, 2, true)] {
+            let options = MemberOptions {
+                group: Some(number),
+                is_backup,
+                ..MemberOptions::new(address(port))
+            };
+            ids.push(group.add(options).expect("room"));
+        }
+        (group, ids)
+    }
+
+    #[test]
+    fn the_share_of_a_member_goes_to_the_backup_of_its_group() {
+        let (mut group, ids) = grouped(Policy::RoundRobin);
+        let of = |counts: &HashMap<MemberId, u64>| {
+            ids.iter()
+                .map(|id| counts.get(id).copied().unwrap_or(0))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&counts(&mut group, 40)), [20, 10, 0, 10, 0]);
+        group.failed(ids[1], "gone", 0);
+        group.failed(ids[1], "gone", 0);
+        assert_eq!(
+            of(&counts(&mut group, 40)),
+            [20, 0, 10, 10, 0],
+            "its backup has its share"
+        );
+        group.failed(ids[2], "gone", 0);
+        group.failed(ids[2], "gone", 0);
+        let left = of(&counts(&mut group, 30));
+        assert_eq!(
+            left,
+            [20, 0, 0, 10, 0],
+            "a group without any leaves its share to all"
+        );
+        group.probed(ids[0], false);
+        group.probed(ids[0], false);
+        assert_eq!(
+            of(&counts(&mut group, 10)),
+            [0, 0, 0, 10, 0],
+            "without a group, too"
+        );
+    }
+
+    #[test]
+    fn the_keys_of_a_member_go_to_the_backup_of_its_group_and_no_others_move() {
+        let (mut group, ids) = grouped(Policy::ConsistentHash);
+        let keys = |group: &mut Group| -> Vec<MemberId> {
+            (0..2_000)
+                .map(|key| group.pick(key, 0, &[]).expect("one"))
+                .collect()
+        };
+        let before = keys(&mut group);
+        group.failed(ids[3], "gone", 0);
+        group.failed(ids[3], "gone", 0);
+        let after = keys(&mut group);
+        let moved = before
+            .iter()
+            .zip(&after)
+            .filter(|(before, after)| before != after);
+        assert!(moved.clone().count() > 300);
+        assert!(
+            moved
+                .clone()
+                .all(|(before, after)| (*before, *after) == (ids[3], ids[4]))
+        );
+    }
+
+    #[test]
+    fn a_function_chooses_among_those_that_can_be_used() {
+        let (mut group, ids) = group(Policy::RoundRobin, &[1, 1, 1]);
+        let mut last = |members: &[&MemberOptions]| members.len().checked_sub(1);
+        assert_eq!(group.pick_by(0, 0, &[], &mut last), Some(ids[2]));
+        assert_eq!(
+            group.pick_by(0, 0, &[ids[2]], &mut last),
+            Some(ids[1]),
+            "of those that are left"
+        );
+        let found = (0..3).map(|_| group.pick_by(0, 0, &[], &mut |_| Some(99)));
+        let mut found: Vec<_> = found.collect();
+        found.sort();
+        assert_eq!(
+            found,
+            ids.iter().copied().map(Some).collect::<Vec<_>>(),
+            "one that is not there is none"
+        );
+    }
+
+    #[test]
+    fn a_member_has_a_limit_of_its_own() {
+        let (mut group, ids) = group(Policy::RoundRobin, &[1, 1]);
+        let options = MemberOptions {
+            connections_max: Some(1),
+            ..MemberOptions::new(address(1))
+        };
+        assert_eq!(group.add(options).expect("known"), ids[0]);
+        group.connected(ids[0], true);
+        assert!(group.is_full(ids[0]) && !group.is_full(ids[1]));
+        assert_eq!(counts(&mut group, 4).len(), 1);
     }
 }

@@ -6,5 +6,7 @@ mod group;
 mod policy;
 
 pub use breaker::{BreakerOptions, BreakerState};
-pub use group::{Group, GroupOptions, HealthOptions, MemberId, MemberOptions, MemberState};
+pub use group::{
+    Choose, Group, GroupOptions, HealthOptions, MemberId, MemberOptions, MemberState, MemberTimeouts,
+};
 pub use policy::Policy;
