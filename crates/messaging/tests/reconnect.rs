@@ -87,7 +87,8 @@ fn a_connection_that_was_closed_while_idle_is_made_again_unnoticed() {
             wait_until("it is closed", || server.stats().connections == 0);
         }
         client.deliver(&[b"one way"]).expect("taken");
-        assert_eq!(server.stats().ended_for(Reason::Idle), 2, "{scheme}");
+        // Over quic:// either end may be the first to find it idle.
+        assert_eq!(server.stats().accepted, 3, "{scheme}");
     }
 }
 
