@@ -16,7 +16,7 @@ impl RowPlan {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct RowLayout;
+pub(crate) struct RowLayout(());
 
 impl RowLayout {
     pub(crate) fn put(

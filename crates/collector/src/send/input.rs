@@ -2,6 +2,7 @@
 
 use super::followed_log::{FollowOptions, FollowedLog, LogBatch, Skips};
 use super::position::FilePosition;
+use super::records::RecordEncoder;
 use super::state::SendState;
 use super::stdin::Stdin;
 use crate::error::CollectorError;
@@ -56,6 +57,14 @@ impl LogInput {
                     ends_run: false,
                 }))
             }
+        }
+    }
+
+    /// The maker of records of its lines.
+    pub(crate) fn records(&self) -> RecordEncoder {
+        match self {
+            Self::Stdin(_) => RecordEncoder::default(),
+            Self::Log(log) => RecordEncoder::of_log(&log.path),
         }
     }
 

@@ -98,7 +98,7 @@ impl LogSender {
         Ok(Self {
             forwarder,
             options: options.clone(),
-            records: (forward.format == Format::Records).then(Box::default),
+            records: (forward.format == Format::Records).then(|| Box::new(input.records())),
             forward,
             input,
             has_other_session: false,

@@ -1,10 +1,11 @@
 //! Lines of a log as batches of typed records.
 
 use super::lines::record_starts;
-use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord};
+use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord, ForeignValue, PodContainer};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{BatchEncoder, EncodedBatch, RowThread, RowWriter};
+use std::path::Path;
 
 /// Bytes of rows that become one or more batches.
 const ROWS_BYTES: usize = 1 << 20;
@@ -30,6 +31,8 @@ pub(crate) struct RecordEncoder {
     space: Vec<u8>,
     filled: usize,
     values: Vec<u8>,
+    /// Fields that all records have, such as those of their pod.
+    fields: Vec<(String, ForeignValue)>,
 }
 
 impl Default for RecordEncoder {
@@ -42,11 +45,21 @@ impl Default for RecordEncoder {
             space: vec![0; ROWS_BYTES],
             filled: 0,
             values: Vec::new(),
+            fields: Vec::new(),
         }
     }
 }
 
 impl RecordEncoder {
+    /// Records of the log of a container have its names, where the path of Kubernetes says them.
+    pub(crate) fn of_log(path: &Path) -> Self {
+        let fields = PodContainer::of_path(path).map(|container| container.fields().to_vec());
+        Self {
+            fields: fields.unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
     /// Returns the batches of whole lines.
     pub(crate) fn encode(&mut self, lines: &[u8]) -> Vec<Payload> {
         let mut payloads = Vec::new();
@@ -58,6 +71,7 @@ impl RecordEncoder {
             let text = text.strip_suffix(b"\n").unwrap_or(text);
             let mut record = self.parser.read(text);
             record.unix_ns.get_or_insert(read_at);
+            record.fields.extend_from_slice(&self.fields);
             self.values.clear();
             match record.encode(&mut self.values) {
                 true => self.put(&record, &mut payloads),
@@ -112,5 +126,72 @@ impl RecordEncoder {
             }
         };
         payloads.extend(batches.iter().map(payload));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use logdrive_store::{Batch, BatchDictionary, Rows};
+    use logdrive_wire::value::DynamicFields;
+
+    /// Messages of all records.
+    fn messages(payloads: &[Payload]) -> Vec<String> {
+        let mut found = Vec::new();
+        for payload in payloads {
+            let read = RecordPayload::decode(&payload.bytes).expect("sound");
+            let mut dictionary = BatchDictionary::default();
+            for (number, definition) in read.definitions() {
+                dictionary.define(number, definition).expect("a definition");
+            }
+            let batch = Batch::read(read.block, &dictionary).expect("a batch");
+            let bytes = batch.block.rows().expect("rows");
+            let (mut rows, mut count) = (Rows::new(&bytes), 0);
+            while let Some(row) = rows.next_row().expect("rows") {
+                let first = DynamicFields::new(row.payload).next_value().expect("sound");
+                let Some(logdrive_wire::Value::Message(text)) = first.map(|named| named.value) else {
+                    panic!("no message");
+                };
+                found.push(String::from_utf8_lossy(text).into_owned());
+                count += 1;
+            }
+            assert_eq!(count, payload.count);
+        }
+        found
+    }
+
+    #[test]
+    fn a_trace_is_one_record_and_a_long_line_is_whole_in_pieces() {
+        let long = "y".repeat(100_000);
+        let lines = format!(
+            "2026-11-21 12:34:56 ERROR failed\n\tat a.B.c(B.java:7)\n2026-11-21 12:34:57 INFO next\n{long}\n"
+        );
+        let found = messages(&RecordEncoder::default().encode(lines.as_bytes()));
+        assert_eq!(found[0], "failed\n\tat a.B.c(B.java:7)");
+        let rest = found[1..].concat();
+        assert!(rest.contains("next") && rest.contains(&long), "{}", found.len());
+        assert!(RecordEncoder::default().encode(b"").is_empty());
+    }
+
+    #[test]
+    fn the_same_lines_make_the_same_records_wherever_they_are_cut_between_records() {
+        let lines: String = (0..3_000)
+            .map(|number| match number % 3 {
+                0 => format!("2026-11-21 12:34:56 ERROR failed {number}\n\tat a.B.c(B.java:{number})\n"),
+                1 => format!("2026-11-21 12:34:57 INFO went on {number}\n"),
+                _ => format!("time=2026-11-21T12:34:56Z level=info msg=\"a b\" number={number}\n"),
+            })
+            .collect();
+        let whole = messages(&RecordEncoder::default().encode(lines.as_bytes()));
+        assert_eq!(whole.len(), 3_000);
+        let starts = record_starts(lines.as_bytes());
+        assert_eq!(starts.len(), 3_000);
+        for cut in [1, 7, 1_000, 2_999] {
+            let (front, rest) = lines.split_at(starts[cut]);
+            let mut encoder = RecordEncoder::default();
+            let mut found = messages(&encoder.encode(front.as_bytes()));
+            found.extend(messages(&encoder.encode(rest.as_bytes())));
+            assert_eq!(found, whole, "{cut}");
+        }
     }
 }
