@@ -487,23 +487,23 @@ impl Client {
 
     /// Waits for a response that is not given up, and gives its number.
     fn complete_until(&mut self, end: Option<Instant>) -> Result<u64, TransportError> {
-        self.inbox.given = self.inbox.replies.pop_front();
-        if let Some((number, _)) = self.inbox.given {
+        if let Some(number) = self.inbox.give() {
             return Ok(number);
         }
         self.connection.set_busy(self.requests.waiting() > 1);
         loop {
-            let has_frame = self.connection.has_frame();
-            if !self.noted(has_frame)? {
+            // Bytes that are no frame are found when it is taken.
+            if !self.out.is_empty() && !self.connection.has_frame().unwrap_or(true) {
                 self.flush()?;
             }
             let timeout = match end {
                 None => self.response_timeout,
                 Some(end) => end.saturating_duration_since(Instant::now()),
             };
-            let taken = take_frame(&mut self.connection, &mut self.inbox, timeout);
-            let Some(header) = self.noted(taken)? else {
-                return Err(self.timeout());
+            let header = match take_frame(&mut self.connection, &mut self.inbox, timeout) {
+                Ok(Some(header)) => header,
+                Ok(None) => return Err(self.timeout()),
+                Err(error) => return self.noted(Err(error)),
             };
             if header.kind == Kind::Response && self.requests.complete(header.sequence) {
                 return Ok(header.sequence);

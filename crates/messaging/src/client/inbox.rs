@@ -45,6 +45,16 @@ impl Inbox {
         Ok(())
     }
 
+    /// Gives the response that came first, if there is one, and its number.
+    #[inline]
+    pub(super) fn give(&mut self) -> Option<u64> {
+        if self.replies.is_empty() && self.given.is_none() {
+            return None;
+        }
+        self.given = self.replies.pop_front();
+        self.given.as_ref().map(|(number, _)| *number)
+    }
+
     /// The message that came first.
     pub(super) fn take(&mut self) -> Option<Pushed> {
         let pushed = self.pushed.pop_front()?;
