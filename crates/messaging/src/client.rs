@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// uses it at a time.
 ///
 /// When the connection is lost, the call that finds out fails, with all requests under way; the next one connects again,
-/// with pauses between attempts that grow up to 5 s. No request is sent twice. A connection that the server has closed while
+/// with pauses between attempts that grow up to 5 s: once, and with a deadline as often as that allows. No request is sent twice. A connection that the server has closed while
 /// nothing was under way is made again unnoticed.
 ///
 /// ```
@@ -110,8 +110,13 @@ impl Client {
         self.response_timeout = timeout;
     }
 
-    /// Makes sure of the connection before something is sent; connects again until `end`, by default for as long as a
-    /// response may take.
+    /// Leaves a lost connection lost: the caller makes another client.
+    pub(crate) fn without_reconnect(mut self) -> Self {
+        self.reconnect.set_single();
+        self
+    }
+
+    /// Makes sure of the connection before something is sent; connects again until `end`, by default once.
     fn ensure_connected(&mut self, end: Option<Instant>) -> Result<(), TransportError> {
         if self.requests.is_empty() && self.out.is_empty() {
             self.reconnect.look(&mut self.connection);
@@ -119,8 +124,9 @@ impl Client {
         if !self.reconnect.is_lost() {
             return Ok(());
         }
-        let end = end.unwrap_or_else(|| Instant::now() + self.response_timeout);
-        let (connection, hello) = self.reconnect.connect_again(end)?;
+        let (is_once, limit) = (end.is_none(), self.response_timeout);
+        let end = end.unwrap_or_else(|| Instant::now() + limit);
+        let (connection, hello) = self.reconnect.connect_again(end, is_once)?;
         self.connection = connection;
         self.frame_bytes_max = hello.frame_bytes_max as usize;
         self.forget_requests();

@@ -5,6 +5,7 @@ use logdrive_ship::connection::Connection;
 use logdrive_ship::hello::{HELLO_ACKS, Hello};
 use logdrive_ship::limits::IDLE_LOOK_MS;
 use logdrive_ship::{Address, Options, TransportError, coarse_now};
+use std::io;
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub(super) struct Reconnect {
     options: Box<Options>,
     backoff: Backoff,
     is_lost: bool,
+    /// Of a pool, which makes another client in the place of one that is lost.
+    is_single: bool,
     /// Time of the last look at the connection, or of its last use, on the coarse clock.
     looked_at: Duration,
 }
@@ -41,9 +44,14 @@ impl Reconnect {
             options: Box::new(options.clone()),
             backoff: Backoff::default(),
             is_lost: false,
+            is_single: false,
             looked_at: coarse_now(),
         };
         Ok((reconnect, connection, hello))
+    }
+
+    pub(super) fn set_single(&mut self) {
+        self.is_single = true;
     }
 
     pub(super) fn set_lost(&mut self) {
@@ -65,9 +73,18 @@ impl Reconnect {
         self.looked_at = now;
     }
 
-    /// Connects again, as often as it takes and pauses allow until `end`. Gives the last error when it does not succeed
-    /// until then, or no attempt can.
-    pub(super) fn connect_again(&mut self, end: Instant) -> Result<(Connection, Hello), TransportError> {
+    /// Connects again until `end`: once, or as often as it takes and pauses allow. Gives the last error when it does not
+    /// succeed until then, or no attempt can.
+    pub(super) fn connect_again(
+        &mut self,
+        end: Instant,
+        is_once: bool,
+    ) -> Result<(Connection, Hello), TransportError> {
+        if self.is_single {
+            return Err(TransportError::lost(&self.address)(
+                io::ErrorKind::BrokenPipe.into(),
+            ));
+        }
         loop {
             let now = Instant::now();
             let pause = self.backoff.left(now);
@@ -91,7 +108,7 @@ impl Reconnect {
                 Err(error) => {
                     self.backoff.failed(Instant::now());
                     let is_over = Instant::now() + self.backoff.left(Instant::now()) >= end;
-                    if is_over || !error.is_passing() {
+                    if is_once || is_over || !error.is_passing() {
                         return Err(error);
                     }
                 }

@@ -187,7 +187,8 @@ impl Shared {
             .connect
             .min(end.saturating_duration_since(Instant::now()));
         match Client::connect(address, &transport) {
-            Ok(mut client) => {
+            Ok(client) => {
+                let mut client = client.without_reconnect();
                 client.set_response_timeout(end.saturating_duration_since(Instant::now()));
                 Ok(client)
             }
@@ -308,7 +309,7 @@ fn probe(address: &Address, transport: &Options) -> Result<Option<Client>, Trans
         };
         return Sender::connect_once(address, &at_once).map(|_| None);
     }
-    Client::connect(address, transport).map(Some)
+    Client::connect(address, transport).map(|client| Some(client.without_reconnect()))
 }
 
 impl PoolState {
