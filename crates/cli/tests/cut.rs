@@ -45,7 +45,7 @@ impl Proxy {
                     continue;
                 };
                 // Within the hello, within the first batches, and far behind them.
-                let budget = [10, 150, 900, 3_000, 9_000, 30_000][number % 6] + number * 37 % 300;
+                let budget = [10, 150, 600, 1_500, 4_000, 10_000][number % 6] + number * 37 % 300;
                 let (cuts, is_calm) = (Arc::clone(&own.0), Arc::clone(&own.1));
                 std::thread::spawn(move || pass(&client, &server, budget, &cuts, &is_calm));
             }

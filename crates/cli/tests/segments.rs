@@ -365,7 +365,7 @@ fn a_collector_of_segments_has_what_one_of_text_has() {
         let (collector, address) = world.collect(&world.address(), more);
         let file = world.path("app.log");
         let sent = world
-            .send(file.to_str().expect("text"), &address, &[])
+            .send(file.to_str().expect("text"), &address, &["--format", "text"])
             .output()
             .expect("it ran");
         assert_eq!(json(&sent)["acknowledged"], 20_000);

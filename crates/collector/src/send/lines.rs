@@ -14,14 +14,20 @@ pub(crate) fn take_lines(rest: &mut Vec<u8>, end: usize, lines: &mut Vec<u8>) ->
     u32::try_from(memchr_iter(b'\n', lines).count()).unwrap_or(u32::MAX)
 }
 
-/// Start of the last record of whole lines, whose first line begins one.
-pub(crate) fn last_record(lines: &[u8]) -> usize {
-    record_starts(lines).last().copied().unwrap_or(0)
+/// Start of the last record of whole lines, whose first line begins one; and whether it goes on with the one before, which was too
+/// long: whoever reads from there on does not see that.
+pub(crate) fn last_record(lines: &[u8]) -> (usize, bool) {
+    let mut joiner = LineJoiner::new(JoinRule::LogFile);
+    let starts = starts_of(&mut joiner, lines);
+    (starts.last().copied().unwrap_or(0), joiner.was_cut())
 }
 
 /// Starts of the records of whole lines, whose first line begins one.
 pub(crate) fn record_starts(lines: &[u8]) -> Vec<usize> {
-    let mut joiner = LineJoiner::new(JoinRule::LogFile);
+    starts_of(&mut LineJoiner::new(JoinRule::LogFile), lines)
+}
+
+fn starts_of(joiner: &mut LineJoiner, lines: &[u8]) -> Vec<usize> {
     let (mut starts, mut at) = (Vec::new(), 0);
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
         if !joiner.continues(line.strip_suffix(b"\n").unwrap_or(line)) || at == 0 {

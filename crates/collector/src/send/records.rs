@@ -11,6 +11,8 @@ use std::path::Path;
 const ROWS_BYTES: usize = 1 << 20;
 /// Bytes of rows of a batch, as those of a sink that ships.
 const BATCH_ROWS_BYTES: usize = 256 << 10;
+/// In place of the thread of a line that names none.
+const NO_THREAD: &str = "-";
 /// Bytes of a piece of a record that is too long for one.
 const PIECE_BYTES: usize = 32 << 10;
 
@@ -96,7 +98,10 @@ impl RecordEncoder {
         for _ in 0..2 {
             let thread = RowThread {
                 id: 0,
-                name: &record.thread,
+                name: match record.thread.as_str() {
+                    "" => NO_THREAD,
+                    thread => thread,
+                },
             };
             // Names are cut to what a callsite takes.
             let Ok(callsite) = self.callsites.of(record) else {

@@ -259,20 +259,20 @@ impl TrackedFile {
         let whole = end;
         let text = fresh.get(..whole).unwrap_or_default();
         let is_full = fresh.len() >= bytes_max;
-        let end = match is_last {
-            true => whole,
+        let (end, is_cut) = match is_last {
+            true => (whole, false),
             false if is_full && self.as_records => match last_record(text) {
-                0 => whole,
-                start => start,
+                (0, _) => (whole, false),
+                found => found,
             },
-            false => self.held.end(text, is_full, Instant::now()),
+            false => (self.held.end(text, is_full, Instant::now()), false),
         };
         if end == 0 {
             return Ok(FileRead::End);
         }
         self.quiet_since = None;
         // Where more lines may come that belong to the last record, a later read has to end there, too.
-        let is_open = self.as_records && end == whole && !reaches_until;
+        let is_open = self.as_records && (end == whole || is_cut) && !reaches_until;
         let is_partial = is_open || fresh.get(end - 1) != Some(&b'\n');
         fresh.truncate(end);
         self.position.advance(&tail, &fresh);

@@ -27,6 +27,7 @@ pub struct LineJoiner {
     open: OpenTrace,
     lines: usize,
     bytes: usize,
+    was_cut: bool,
 }
 
 impl LineJoiner {
@@ -38,6 +39,7 @@ impl LineJoiner {
             open: OpenTrace::default(),
             lines: 0,
             bytes: 0,
+            was_cut: false,
         }
     }
 
@@ -45,6 +47,11 @@ impl LineJoiner {
     pub fn end_record(&mut self) {
         self.open = OpenTrace::default();
         self.times.begin_record();
+    }
+
+    /// Returns whether the open record goes on with one that was too long.
+    pub fn was_cut(&self) -> bool {
+        self.was_cut
     }
 
     /// Returns whether a trace is open, so that lines of it are likely to follow.
@@ -69,11 +76,8 @@ impl LineJoiner {
             self.bytes += line.len() + 1;
             return true;
         }
-        if continues {
-            // The rest of a trace that is too long goes on in another record, as one that begins here.
-            self.open = OpenTrace::default();
-            self.open.continues(line, has_head, self.rule);
-        }
+        // The rest of a trace that is too long goes on in another record.
+        self.was_cut = continues;
         (self.lines, self.bytes) = (1, line.len());
         false
     }
