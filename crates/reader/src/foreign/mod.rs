@@ -1,7 +1,7 @@
 //! Lines of other programs: their times, their levels, the words in front of their messages, and the lines that belong
 //! together.
 //!
-//! [`crate::head`] asks here about lines that no layout of Logdrive wrote.
+//! The module `head` asks here about lines that no layout of Logdrive wrote.
 
 pub mod ansi;
 pub(crate) mod bodies;
