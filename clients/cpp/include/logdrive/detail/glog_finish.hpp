@@ -165,13 +165,7 @@ LOGDRIVE_GLOG_FN_ Stream &Stream::discarding() noexcept {
 }
 
 LOGDRIVE_GLOG_CALL_ Stream &Stream::take(StreamSite *site) noexcept {
-    Stream *stream = __atomic_load_n(&idle(), __ATOMIC_RELAXED);
-    if (LOGDRIVE_UNLIKELY(stream == nullptr)) stream = make_idle();
-    __atomic_store_n(&idle(), stream->next_, __ATOMIC_RELAXED);
-    // A handler that interrupts this before has given it back.
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    stream->site_ = site;
-    return *stream;
+    return take_inline(site);
 }
 LOGDRIVE_GLOG_CALL_ Stream &Stream::take_counted(StreamSite *site, int64 counter) noexcept {
     Stream &stream = take(site);
@@ -204,7 +198,6 @@ LOGDRIVE_GLOG_FN_ void Stream::note_locale() noexcept {
     bits_ |= IMBUED;
 }
 LOGDRIVE_GLOG_FN_ void Stream::note_counter(int64 counter) noexcept {
-    bits_ |= COUNTED;
     counter_ = counter;
     iword(counter_index()) = long(counter);
 }
