@@ -104,7 +104,7 @@ fn connections_that_are_cut_under_load_lose_and_double_nothing() {
     let mut sender = world.send(&path, &proxy.address, &["--follow"]);
     let sender = Running(sender.spawn().expect("it starts"));
     let mut count = 1_000;
-    let wanted = cycles(24);
+    let wanted = cycles(14);
     let log = world.path("out/collected.log");
     wait_until("enough is cut", || {
         // Always something to send, and never more than some seconds take: a line has 80 bytes there or more.
