@@ -289,7 +289,7 @@ mod tests {
     fn exchange(send: impl FnOnce(&mut UnixStream)) -> String {
         let (mut client, server) = UnixStream::pair().expect("two ends");
         send(&mut client);
-        // What comes after the answer, such as a reset, is of no matter.
+        // Bytes or a reset behind the answer change nothing.
         let _ = answer(&server.into(), "logdrive_up 1\n");
         let mut text = String::new();
         let _ = client.read_to_string(&mut text);

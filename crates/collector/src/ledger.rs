@@ -179,7 +179,7 @@ impl Ledger {
             bytes.extend_from_slice(&entry.encode());
         }
         if let Err(cause) = self.file.write_all_at(&bytes, self.end) {
-            // What this leaves is overwritten by the next ones, and has no bytes in the log.
+            // Entries that this leaves are overwritten by the next ones, and have no bytes in the log.
             let _ = self.file.set_len(self.end);
             return Err(CollectorError::write(&self.path, cause));
         }

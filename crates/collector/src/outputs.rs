@@ -154,7 +154,7 @@ impl Service for Outputs {
     }
 
     fn gap(&self, peer: &Peer, lost: u64) {
-        // Which routes they would have taken is not known.
+        // Their routes are not known.
         if let Some(first) = self.stores.first() {
             first.gap(peer, lost);
         }

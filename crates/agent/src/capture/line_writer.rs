@@ -213,7 +213,7 @@ impl LineWriter {
             return;
         }
         let level = self.level_of(text, has_escape);
-        // What is no error, and has no indented line behind it, is a record as it is.
+        // Without an error and an indented line behind it, it is a record as it is.
         let is_alone = matches!(next, Some(next) if next != b' ' && next != b'\t');
         let is_plain = is_alone && !level.is_urgent() && text.first() != Some(&b'/');
         if !self.options.parse || (is_plain && !self.open.is_open) {

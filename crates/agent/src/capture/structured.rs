@@ -2,7 +2,7 @@
 //!
 //! Level and message are found under the keys that common loggers use; everything else becomes a field of its own type,
 //! also what the line says of its time, its thread and its logger: the record has the time at which the line was read.
-//! What is nested is kept as its JSON text. A line that is neither, or more than a record holds, stays a line of text.
+//! Nested values are kept as their JSON text. A line that is neither, or more than a record holds, stays a line of text.
 
 use logdrive_reader::foreign::{ForeignParser, ForeignValue};
 use logdrive_reader::iso_text;

@@ -38,7 +38,7 @@ Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";
 #[derive(Debug, Args)]
 #[command(after_long_help = COLLECT_EXAMPLES)]
 pub(crate) struct CollectArgs {
-    /// Where to listen: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
+    /// Address to listen at: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Vec<Address>,
     /// The directory for log and ledger

@@ -33,7 +33,7 @@ pub(crate) struct TrackedFile {
     /// Time since which its end was read and nothing came.
     quiet_since: Option<Instant>,
     held: HeldRecord,
-    /// What is read is sent as records: reads end where one begins, or the next line begins one.
+    /// Lines are sent as records: a read ends where the next line begins one, or at the end of what is there.
     as_records: bool,
 }
 
@@ -271,7 +271,7 @@ impl TrackedFile {
             return Ok(FileRead::End);
         }
         self.quiet_since = None;
-        // Where more lines may come that belong to the last record, a later read has to end there, too.
+        // More lines may come that belong to the last record: a read after a kill has to end here, too.
         let is_open = self.as_records && (end == whole || is_cut) && !reaches_until;
         let is_partial = is_open || fresh.get(end - 1) != Some(&b'\n');
         fresh.truncate(end);

@@ -45,14 +45,7 @@ impl Batches {
     pub(super) fn count(&self, bytes: &[u8]) -> u64 {
         match self {
             Self::Lines(_) => lines_in(bytes),
-            Self::Records(_) => {
-                let mut rows = Rows::new(bytes);
-                let mut count = 0;
-                while let Ok(Some(_)) = rows.next_row() {
-                    count += 1;
-                }
-                count
-            }
+            Self::Records(_) => sound_rows(bytes).1,
         }
     }
 
@@ -66,7 +59,11 @@ impl Batches {
                 })
                 .collect(),
             Self::Records(encoder) => {
-                let encoded = encoder.encode(bytes, SHIP_BATCH_BYTES).unwrap_or_default();
+                let encoded = encoder.encode(bytes, SHIP_BATCH_BYTES).or_else(|_| {
+                    let (length, _) = sound_rows(bytes);
+                    encoder.encode(bytes.get(..length).unwrap_or(&[]), SHIP_BATCH_BYTES)
+                });
+                let encoded = encoded.unwrap_or_default();
                 let cut = |batch: &EncodedBatch| Cut {
                     count: batch.records,
                     payload: payload(batch),
@@ -75,6 +72,17 @@ impl Batches {
             }
         }
     }
+}
+
+/// Bytes of the rows before the first that cannot be read, and the number of their records.
+fn sound_rows(bytes: &[u8]) -> (usize, u64) {
+    let mut rows = Rows::new(bytes);
+    let (mut length, mut count) = (0, 0);
+    while let Ok(Some(_)) = rows.next_row() {
+        length = bytes.len() - rows.rest().len();
+        count += 1;
+    }
+    (length, count)
 }
 
 fn payload(batch: &EncodedBatch) -> Vec<u8> {
@@ -138,6 +146,32 @@ fn lines_of(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use logdrive_store::{RowCallsite, RowThread, RowWriter};
+
+    #[test]
+    fn records_before_a_damaged_one_are_sent_under_the_numbers_that_are_counted() {
+        let site = RowCallsite::new(&logdrive_wire::Callsite::default(), None).expect("a callsite");
+        let (mut writer, mut bytes, mut at) = (RowWriter::default(), vec![0; 1 << 16], 0);
+        let thread = RowThread { id: 1, name: "main" };
+        let mut ends = Vec::new();
+        for number in 0..10 {
+            at = writer
+                .record(&mut bytes, at, &site, thread, number, b"")
+                .expect("room");
+            ends.push(at);
+        }
+        bytes.truncate(at);
+        // The length of the eighth row is more than there is.
+        bytes[ends[6]] = 0xff;
+        bytes[ends[6] + 1] = 0xff;
+        let mut batches = Batches::new(&Style::Segments.into());
+        let cut = batches.cut(&bytes);
+        let sent: u64 = cut.iter().map(|cut| u64::from(cut.count)).sum();
+        assert_eq!((sent, batches.count(&bytes)), (7, 7));
+        // A batch that another end finds too long is cut into the same records.
+        let parts = split(&cut[0].payload, 200);
+        assert_eq!(parts.iter().map(|(count, _)| *count).sum::<u32>(), 7);
+    }
 
     #[test]
     fn batches_are_whole_lines_in_order() {

@@ -1,4 +1,4 @@
-//! What a client has received and its caller has not asked for yet: messages of the server, and responses that came while
+//! Inbox of a client, for what its caller has not asked for yet: messages of the server, and responses that came while
 //! it waited for those.
 
 use logdrive_ship::frame::{FrameError, Messages};
