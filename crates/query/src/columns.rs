@@ -200,6 +200,30 @@ impl<'a> ValueTest<'a> {
         value.is_finite() && self.matcher.passes_number(Number::Float(value))
     }
 
+    /// Whether a finite float from `least` to `largest` may pass a comparison of numbers. `false` is certain.
+    pub fn may_pass_between(&self, least: f64, largest: f64) -> bool {
+        let passes = |operator: Operator, number: Number, value: f64| {
+            operator.holds(Number::Float(value).compare(number))
+        };
+        let is_met = |operator: Operator, number: Number| match operator {
+            Operator::Greater | Operator::GreaterOrEqual => passes(operator, number, largest),
+            Operator::Less | Operator::LessOrEqual => passes(operator, number, least),
+        };
+        match self.matcher {
+            Matcher::Compare(operator, number) => is_met(*operator, *number),
+            Matcher::Range(low, high) => {
+                let part = |bound: &Bound, operator: Operator| {
+                    bound
+                        .number
+                        .as_ref()
+                        .is_none_or(|end| is_met(operator, end.number))
+                };
+                part(low, Operator::GreaterOrEqual) && part(high, Operator::LessOrEqual)
+            }
+            _ => true,
+        }
+    }
+
     /// Text that stands in each value that passes, as it is.
     pub fn literal(&self) -> Option<&'a [u8]> {
         self.matcher.literal()

@@ -6,7 +6,7 @@ use logdrive_reader::{
     Filter, Input, LogFile, QueryScan, ReadError, SegmentForm, Sink, Source, SourceOptions, SourceRecord,
     Task, merge,
 };
-use logdrive_store::{RowCallsite, RowThread, SegmentWriter};
+use logdrive_store::{BlockPlaces, RowCallsite, RowThread, SegmentWriter};
 use logdrive_testkit::Random;
 use logdrive_wire::kind::{FieldKind, Kind};
 use logdrive_wire::{Callsite, Field, Level};
@@ -51,6 +51,7 @@ fn callsites() -> Vec<Callsite> {
                 field("id", Kind::U64, false, false),
                 field("user", Kind::Str, false, false),
                 field("n", Kind::I32, false, false),
+                field("uid", Kind::I64, false, false),
             ],
         ),
         site(
@@ -104,6 +105,7 @@ fn value(random: &mut Random, field: &Field, row: u64) -> Vec<u8> {
     match field.kind.kind {
         Kind::Bool => out.push(u8::from(number > 100)),
         Kind::U8 => out.push(number.unsigned_abs() as u8),
+        Kind::I64 if field.name == "uid" => out.extend(uid(row).to_le_bytes()),
         Kind::I32 => out.extend((number as i32).to_le_bytes()),
         Kind::I64 => out.extend(number.to_le_bytes()),
         Kind::U64 => out.extend(row.to_le_bytes()),
@@ -115,6 +117,11 @@ fn value(random: &mut Random, field: &Field, row: u64) -> Vec<u8> {
         _ => out.extend(str_bytes(pick(random, &TEXTS))),
     }
     out
+}
+
+/// A number that one record alone has.
+fn uid(row: u64) -> i64 {
+    (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed()
 }
 
 fn write_segment(path: &Path, random: &mut Random) {
@@ -143,12 +150,13 @@ fn write_segment(path: &Path, random: &mut Random) {
 
 fn test(random: &mut Random) -> String {
     let field = *random.pick(&[
-        "user", "n", "id", "x", "ok", "message", "thread", "module", "line", "none",
+        "user", "n", "id", "uid", "x", "ok", "message", "thread", "module", "line", "none",
     ]);
     let text = *random.pick(&TEXTS);
     let word = if text.is_empty() { "ann" } else { text };
     let number = random.below(300) as i64 - 20;
-    match random.below(18) {
+    let own = uid(random.below(RECORDS + RECORDS / 4));
+    match random.below(21) {
         0 | 1 => format!("\"{word}\""),
         2 => format!("\"{word}\"*"),
         3 => format!("*\"{text}x\"* or *\"req-{number}\"*"),
@@ -165,6 +173,13 @@ fn test(random: &mut Random) -> String {
         14 => format!("level:{}", pick(random, &["info", ">=warn", "in(debug, error)"])),
         15 => format!("_time:>2026-11-21T12:34:{:02}", 56 + random.below(4)),
         16 => format!("i(\"{text}x\") or {field}:i(ANN)"),
+        17 => format!(
+            "\"{}\" or \"req-{} ann1\"",
+            own.unsigned_abs(),
+            random.below(RECORDS)
+        ),
+        18 => format!("uid:=\"{own}\" or {field}:in(\"{own}\", \"{number}\")"),
+        19 => format!("uid:range({}, {})", i128::from(own) - 2, i128::from(own) + 2),
         _ => "~\"took[0-9]+ of\"".to_owned(),
     }
 }
@@ -273,5 +288,65 @@ fn columns_and_records_give_the_same() {
         let filter = Filter::default().asking(plan);
         let expected = by_records(&text, &filter, 0);
         assert_eq!(by_records(&text, &filter, 2), expected, "{asked} of text");
+    }
+}
+
+/// Asks a segment in which the columns of all blocks are damaged but those of one.
+#[test]
+fn what_one_block_has_is_found_without_the_columns_of_others() {
+    const WHOLE: usize = 2;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("x.segment");
+    write_segment(&path, &mut Random::seeded(18));
+    let mut bytes = std::fs::read(&path).expect("a file");
+    let file = File::open(&path).expect("a file");
+    let mut places = BlockPlaces::new();
+    let mut blocks = Vec::new();
+    while let Some(place) = places.next_place(&file, bytes.len() as u64).expect("it is read") {
+        blocks.push(place);
+    }
+    assert!(blocks.len() > 3, "{}", blocks.len());
+    let mut rows_before = 0;
+    let mut first = 0;
+    for (number, place) in blocks.iter().enumerate() {
+        let head = place.read_head(&file).expect("it is read").expect("a head");
+        match number {
+            WHOLE => first = rows_before,
+            _ => bytes[place.offset as usize + place.head_bytes] ^= 1,
+        }
+        rows_before += head.records as u64;
+    }
+    let lines = by_records(&path, &Filter::default(), 0);
+    let lines: Vec<&str> = lines.lines().skip(first as usize).collect();
+    std::fs::write(&path, bytes).expect("a file");
+    let value = |name: &str| {
+        let values = lines.iter().take(50).filter_map(|line| line.split_once(name));
+        values
+            .map(|found| found.1.split(' ').next().unwrap_or_default().to_owned())
+            .next()
+    };
+    let (uid, id) = (
+        value(" uid=").expect("a record"),
+        value(" id=").expect("a record"),
+    );
+    let word = uid.trim_start_matches('-');
+    for (asked, count) in [
+        (format!("uid:={uid}"), 1),
+        (format!("uid:in({uid}, 7)"), 1),
+        (format!("id:={id}"), 1),
+        (
+            format!("id:range({}.5, {id}]", id.parse::<u64>().expect("a number") - 1),
+            1,
+        ),
+        (format!("{word} level:info"), 1),
+        (format!("user:{word}"), 0),
+        ("user:\"nobody here\"".to_owned(), 0),
+        ("x:>1000000".to_owned(), 0),
+        ("\"nowhere at all\" -level:warn".to_owned(), 0),
+    ] {
+        println!("{asked}");
+        let plan = Query::parse(&asked).expect(&asked).plan(BEGIN_NS);
+        let found = by_query(&path, &Filter::default().asking(plan));
+        assert_eq!(found.lines().count(), count, "{asked}: {found}");
     }
 }

@@ -124,6 +124,7 @@ impl Encoder {
         if self.times.is_empty() {
             return Ok(0);
         }
+        self.tools.filter = None;
         let mut head = self.head(rows, bytes);
         self.put_columns(&mut head);
         let threads = rows.threads().iter();
@@ -181,7 +182,7 @@ impl Encoder {
 
     /// Writes columns, and before them the head of so many bytes of rows.
     fn put_block(&mut self, rows: &Rows<'_>, bytes: usize, out: &mut Vec<u8>) {
-        self.tools.hashes.clear();
+        self.tools.filter.get_or_insert_default().clear();
         let mut head = self.head(rows, bytes);
         self.put_columns(&mut head);
         let threads = rows.threads().iter().map(|(id, name)| DictionaryThread {
@@ -190,7 +191,9 @@ impl Encoder {
         });
         head.threads = threads.collect();
         head.callsites = self.groups.take_callsites();
-        crate::filter::build(&mut self.tools.hashes, &mut head.filter);
+        if let Some(filter) = &mut self.tools.filter {
+            filter.build(&mut head.filter);
+        }
         head.encode(&mut self.tools.compressor, out);
         out.extend_from_slice(&self.body);
     }
@@ -231,10 +234,11 @@ impl Encoder {
         for (number, group) in groups.iter().enumerate() {
             let group_start = body.len();
             let mut columns = Vec::with_capacity(group.columns.len());
+            let mut summaries = Vec::with_capacity(group.columns.len());
             for (place, column) in group.columns.iter().enumerate() {
                 let start = body.len();
                 let derivation = finder.next(number, place);
-                column.encode(tools, derivation.as_ref(), body);
+                summaries.push(column.encode(tools, derivation.as_ref(), body));
                 columns.push(body.len() - start);
             }
             head.groups.push(GroupEntry {
@@ -242,6 +246,7 @@ impl Encoder {
                 rows: group.rows,
                 columns,
                 checksum: crc32c::crc32c(&body[group_start..]),
+                summaries,
             });
         }
         body.extend_from_slice(END);

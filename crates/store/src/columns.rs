@@ -3,12 +3,13 @@
 use crate::bytes::{Compressor, Input};
 use crate::derivation::Derivation;
 use crate::error::StoreError;
-use crate::filter;
+use crate::filter::FilterBuilder;
+use crate::floats;
 use crate::integers::{self, ordered, unordered};
-use crate::limits::SPARE_BYTES_MAX;
+use crate::limits::{FILTERED_INTEGER_BYTES, SPARE_BYTES_MAX};
 use crate::line_template::{digit_count, put_number};
-use crate::texts::{self, StoredTexts, Texts, Wanted};
-use crate::{floats, tokens};
+use crate::summary::ColumnSummary;
+use crate::texts::{self, Distinct, StoredTexts, Texts, Wanted};
 use logdrive_wire::kind::FieldKind;
 use logdrive_wire::{Cursor, Kind, Value, WireError};
 
@@ -173,43 +174,97 @@ impl Column {
         }
     }
 
-    /// Writes the column; digits may come from elsewhere.
-    pub(crate) fn encode(&self, tools: &mut Tools, derivation: Option<&Derivation>, out: &mut Vec<u8>) {
+    /// Writes the column; digits may come from elsewhere. Returns its summary, if summaries are wanted.
+    pub(crate) fn encode(
+        &self,
+        tools: &mut Tools,
+        derivation: Option<&Derivation>,
+        out: &mut Vec<u8>,
+    ) -> ColumnSummary {
         let Tools {
             compressor,
             scratch,
-            hashes,
+            filter,
         } = tools;
         if self.kind.is_optional() {
             integers::encode(&self.present, compressor, scratch, out);
         }
+        let start = out.len();
         match self.kind.form() {
             Form::Nothing => {}
-            Form::Integers => integers::encode(&self.low, compressor, scratch, out),
-            Form::Doubles => floats::encode(&self.low, compressor, scratch, out),
+            Form::Integers => {
+                integers::encode(&self.low, compressor, scratch, out);
+                return self.sum_up_integers(out.len() - start, filter.as_mut());
+            }
+            Form::Doubles => {
+                let digits = floats::encode(&self.low, compressor, scratch, out);
+                if filter.is_some() {
+                    return ColumnSummary::of_doubles(&self.low, digits);
+                }
+            }
             Form::Wide => {
                 integers::encode(&self.low, compressor, scratch, out);
                 integers::encode(&self.high, compressor, scratch, out);
             }
-            Form::Digits => {
-                match derivation {
-                    Some(derivation) => derivation.encode(compressor, scratch, out),
-                    None => integers::encode(&self.low, compressor, scratch, out),
-                }
-                let digits = self.low.iter().zip(&self.high);
-                let is_plain = digits
-                    .clone()
-                    .all(|(number, digits)| digit_count(*number) == *digits);
-                out.push(u8::from(!is_plain));
-                if !is_plain {
-                    integers::encode(&self.high, compressor, scratch, out);
-                }
-            }
+            Form::Digits => self.encode_digits(tools, derivation, out),
             Form::Texts => {
-                if texts::encode(&self.texts, compressor, scratch, out) {
-                    hashes.extend(self.texts.values().flat_map(tokens).map(filter::hash));
+                let distinct = texts::encode(&self.texts, compressor, scratch, out);
+                let Some(filter) = filter else {
+                    return ColumnSummary::Unknown;
+                };
+                match distinct {
+                    Distinct::Constant(value) => filter.add_texts(std::iter::once(value)),
+                    Distinct::Entries(entries) => filter.add_texts(entries.values()),
+                    Distinct::All => filter.add_texts(self.texts.values()),
                 }
+                return ColumnSummary::Tokens;
             }
+        }
+        ColumnSummary::Unknown
+    }
+
+    /// Sums integers up that took so many bytes. Large numbers that differ go into the filter: others would fill it for little, since
+    /// their range says as much, or most blocks have them.
+    fn sum_up_integers(&self, bytes: usize, filter: Option<&mut FilterBuilder>) -> ColumnSummary {
+        let Some(filter) = filter else {
+            return ColumnSummary::Unknown;
+        };
+        let kind = match self.kind {
+            ColumnKind::Field(field) => field.kind,
+            _ => Kind::None,
+        };
+        let in_filter = bytes >= FILTERED_INTEGER_BYTES * self.low.len()
+            && matches!(kind, Kind::I32 | Kind::I64 | Kind::U32 | Kind::U64);
+        match kind {
+            Kind::I32 | Kind::I64 if in_filter => {
+                filter.add_numbers(self.low.iter().map(|value| unordered(*value).unsigned_abs()));
+            }
+            _ if in_filter => filter.add_numbers(self.low.iter().copied()),
+            _ => {}
+        }
+        let (least, largest) = integers::range(&self.low);
+        ColumnSummary::Integers {
+            least,
+            largest,
+            in_filter,
+        }
+    }
+
+    fn encode_digits(&self, tools: &mut Tools, derivation: Option<&Derivation>, out: &mut Vec<u8>) {
+        let Tools {
+            compressor, scratch, ..
+        } = tools;
+        match derivation {
+            Some(derivation) => derivation.encode(compressor, scratch, out),
+            None => integers::encode(&self.low, compressor, scratch, out),
+        }
+        let digits = self.low.iter().zip(&self.high);
+        let is_plain = digits
+            .clone()
+            .all(|(number, digits)| digit_count(*number) == *digits);
+        out.push(u8::from(!is_plain));
+        if !is_plain {
+            integers::encode(&self.high, compressor, scratch, out);
         }
     }
 
@@ -417,10 +472,11 @@ impl SpareColumns {
     }
 }
 
-/// Memory that encoding uses again, and the hashes of the block's tokens.
+/// Memory that encoding uses again, and the filter of the block.
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) compressor: Compressor,
     pub(crate) scratch: Vec<u64>,
-    pub(crate) hashes: Vec<u64>,
+    /// None where neither filter nor summaries are wanted.
+    pub(crate) filter: Option<FilterBuilder>,
 }

@@ -31,10 +31,15 @@ fn decimal(bits: u64, power: f64) -> Option<u64> {
     is_exact.then_some(ordered(integer))
 }
 
-/// Writes a column of the bits of doubles.
-pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+/// Writes a column of the bits of doubles. Returns how many digits stand behind the point at most.
+pub(crate) fn encode(
+    values: &[u64],
+    compressor: &mut Compressor,
+    scratch: &mut Vec<u64>,
+    out: &mut Vec<u8>,
+) -> u8 {
     if values.is_empty() {
-        return;
+        return 0;
     }
     let mut decimals = Vec::with_capacity(values.len());
     // The least digits that do for the first values mostly do for all; where they do not, more are tried.
@@ -44,11 +49,12 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, scratch: &mut 
         if decimals.len() == values.len() {
             out.push(digits as u8);
             integers::encode(&decimals, compressor, scratch, out);
-            return;
+            return digits as u8;
         }
     }
     out.push(BITS);
     integers::encode(values, compressor, scratch, out);
+    BITS
 }
 
 /// Reads a column of so many values.

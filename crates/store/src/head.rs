@@ -9,6 +9,7 @@ use crate::limits::{
     ROWS_BYTES_MAX, ROWS_MAX, THREADS_MAX,
 };
 use crate::rows::NO_LEVEL;
+use crate::summary::{self, ColumnSummary};
 use logdrive_wire::Level;
 
 /// First bytes of a block; the last is the version.
@@ -75,6 +76,8 @@ pub(crate) struct GroupEntry {
     pub(crate) columns: Vec<usize>,
     /// CRC32C of its columns.
     pub(crate) checksum: u32,
+    /// Summary of each column; there may be fewer.
+    pub(crate) summaries: Vec<ColumnSummary>,
 }
 
 /// Head of a block: what a reader knows before it reads a column.
@@ -142,9 +145,16 @@ fn lengths_of(bytes: &[u8], versions: &[u8]) -> Result<Lengths, StoreError> {
 }
 
 impl BlockHead {
-    /// Token filter of the text columns. It says nothing of values in dictionaries and of callsites.
+    /// Token filter of all columns whose summary says so, and of text that is not in a dictionary.
     pub fn filter(&self) -> TokenFilter<'_> {
         TokenFilter::new(&self.filter)
+    }
+
+    /// Summary of a column of a group.
+    pub fn summary(&self, group: usize, column: usize) -> ColumnSummary {
+        let group = self.groups.get(group);
+        let summary = group.and_then(|group| group.summaries.get(column));
+        summary.copied().unwrap_or_default()
     }
 
     /// Groups of the block, and the number of records of each.
@@ -211,6 +221,11 @@ impl BlockHead {
             filter: bytes.get(filter_at..).unwrap_or(&[]).to_vec(),
         };
         let numbers = head.read_dictionary(&dictionary, batch)?;
+        let columns = head.groups.iter().map(|group| group.columns.len()).sum();
+        let mut summaries = summary::read_all(&mut packed, columns)?.into_iter();
+        for group in &mut head.groups {
+            group.summaries = summaries.by_ref().take(group.columns.len()).collect();
+        }
         head.check()?;
         Ok((head, numbers))
     }
@@ -291,6 +306,8 @@ impl BlockHead {
         out.extend_from_slice(&self.times.0.to_le_bytes());
         out.extend_from_slice(&self.times.1.to_le_bytes());
         compressor.put(out, &self.dictionary(numbers));
+        let summaries = self.groups.iter().flat_map(|group| &group.summaries);
+        summary::put_all(summaries.copied(), compressor, out);
         out.extend_from_slice(&self.filter);
         let length = (out.len() - start) as u32;
         out[start + 12..start + 16].copy_from_slice(&length.to_le_bytes());
@@ -457,5 +474,6 @@ fn read_group(input: &mut Input<'_>, callsites: usize) -> Result<GroupEntry, Sto
         rows,
         columns,
         checksum: input.u32()?,
+        summaries: Vec::new(),
     })
 }

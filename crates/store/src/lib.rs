@@ -26,6 +26,7 @@ mod line_template;
 mod places;
 mod reader;
 mod rows;
+mod summary;
 mod texts;
 mod writer;
 
@@ -40,5 +41,6 @@ pub use head::{BlockHead, GroupKind};
 pub use places::{BlockPlace, BlockPlaces};
 pub use reader::{Damage, SegmentReader, is_segment};
 pub use rows::{Row, RowCallsite, RowError, RowProcess, RowThread, RowWriter, Rows};
+pub use summary::ColumnSummary;
 pub use texts::{StoredTexts, Texts};
 pub use writer::SegmentWriter;

@@ -28,6 +28,8 @@ pub const TEMPLATE_VARIABLES_MAX: usize = 64;
 pub const TEMPLATE_LINES_MIN: usize = 8;
 /// Bytes of a token that is in a filter: longer ones are found by their front.
 pub const TOKEN_BYTES_MAX: usize = 64;
+/// Bytes of each integer of a column, from which on its values are in the filter: there a filter takes a third of the column at most.
+pub const FILTERED_INTEGER_BYTES: usize = 4;
 /// Values that a writer looks at to choose an encoding.
 pub const SAMPLE_VALUES: usize = 1_024;
 /// Values that share a reference and a width in a packed column.

@@ -151,21 +151,31 @@ fn dictionary(texts: &Texts) -> Option<Dictionary> {
     (found.distinct.len() * 2 <= texts.len()).then_some(found)
 }
 
-/// Writes a column. Returns whether its values stand one behind the other, so that they belong into a filter.
-pub(crate) fn encode(
-    texts: &Texts,
+/// Values of a column that was written, each at least once.
+pub(crate) enum Distinct<'a> {
+    /// All are this.
+    Constant(&'a [u8]),
+    /// Entries of the dictionary.
+    Entries(Texts),
+    /// They stand one behind the other.
+    All,
+}
+
+/// Writes a column.
+pub(crate) fn encode<'a>(
+    texts: &'a Texts,
     compressor: &mut Compressor,
     scratch: &mut Vec<u64>,
     out: &mut Vec<u8>,
-) -> bool {
+) -> Distinct<'a> {
     if texts.is_empty() {
-        return false;
+        return Distinct::All;
     }
     let first = texts.value(0);
     if texts.values().all(|value| value == first) {
         out.push(CONSTANT);
         put_blob(out, first);
-        return false;
+        return Distinct::Constant(first);
     }
     match dictionary(texts) {
         Some(found) => {
@@ -173,12 +183,12 @@ pub(crate) fn encode(
             crate::bytes::put_varint(out, found.distinct.len() as u64);
             put_plain(&found.distinct, compressor, scratch, out);
             integers::encode(&found.places, compressor, scratch, out);
-            false
+            Distinct::Entries(found.distinct)
         }
         None => {
             out.push(PLAIN);
             put_plain(texts, compressor, scratch, out);
-            true
+            Distinct::All
         }
     }
 }

@@ -202,3 +202,18 @@ fn a_batch_of_the_vectors_is_written_and_read_by_this_version() {
         println!("hex {}\nrows {}", hex(&batch.block), hex(&rows.expect("rows")));
     }
 }
+
+/// The encoder collected the tokens of a filter that batches do not have, and never forgot them.
+#[test]
+fn an_encoder_of_batches_keeps_nothing_of_a_buffer() {
+    let mut encoder = BatchEncoder::default();
+    let (rows, _) = random_rows(&mut Random::new(5), 200);
+    let mut kept = |times: usize| {
+        for _ in 0..times {
+            encoder.encode(&rows, usize::MAX).expect("batches");
+        }
+        format!("{encoder:?}").len()
+    };
+    let kept_at_first = kept(2);
+    assert_eq!(kept(20), kept_at_first);
+}

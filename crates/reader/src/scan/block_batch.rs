@@ -1,7 +1,9 @@
 //! The records of a group of a block as a query asks them: column by column, each read when it is asked, and the block itself
 //! when its head does not say enough.
 
-use super::column_test::{Ask, column_rows};
+use super::column_test::{Ask, column_rows, is_text};
+use super::message_parts::MessageParts;
+use super::summary_test::Summary;
 use crate::filter::Filter;
 use crate::record_values::{OwnPart, own_part};
 use crate::typed::lay_out;
@@ -10,7 +12,6 @@ use logdrive_query::{Batch, Selection, ValueTest};
 use logdrive_store::{
     Block, BlockHead, BlockPlace, DictionaryCallsite, GroupColumn, GroupKind, StoreError, StoredColumn, Texts,
 };
-use logdrive_wire::template::{Piece, Template};
 use logdrive_wire::{Kind, Level};
 use std::fs::File;
 use std::io;
@@ -241,6 +242,11 @@ impl<'a, 'f> GroupBatch<'a, 'f> {
         let Some(kind) = self.fields.get(number).map(|column| column.kind.kind) else {
             return Ok(Selection::none(self.rows));
         };
+        if let Ask::Test(test) = ask
+            && !Summary::new(&self.block.head, self.group, number, kind).may_pass(*test)
+        {
+            return Ok(Selection::none(self.rows));
+        }
         let is_loaded = self.columns.get(number).is_some_and(Option::is_some);
         if !is_loaded
             && is_text(kind)
@@ -320,13 +326,19 @@ impl<'a, 'f> GroupBatch<'a, 'f> {
             let passes = ask.passes(message.as_bytes());
             return Ok(self.constant_rows(passes));
         }
-        if let Some((passes, columns)) = self.message_parts(ask) {
-            let mut rows = self.constant_rows(passes);
-            for column in columns {
+        let parts = MessageParts::of(&self.site.callsite);
+        if parts.is_exact() && ask.is_of_one_word() {
+            let mut rows = self.constant_rows(ask.passes(parts.text.as_bytes()));
+            for column in parts.columns {
                 let found = self.column_rows(column, ask, within)?;
                 rows = rows.or(&found);
             }
             return Ok(rows);
+        }
+        if let Ask::Test(test) = ask
+            && !test.may_pass_with(&mut |word| self.may_show_word(word, &parts))
+        {
+            return Ok(self.constant_rows(false));
         }
         if self.payloads.is_none() {
             self.payloads = Some(self.block.block()?.payloads(self.group)?);
@@ -353,45 +365,15 @@ impl<'a, 'f> GroupBatch<'a, 'f> {
         lay_out(self.messages, plan, &record, self.space)
     }
 
-    /// Whether the text of the message passes by itself, and the columns of which the values do, where a word cannot reach from one
-    /// into the other and values are shown as they are compared.
-    fn message_parts(&self, ask: &Ask<'_>) -> Option<(bool, Vec<usize>)> {
-        if !ask.is_of_one_word() {
-            return None;
-        }
-        let fields = &self.site.callsite.fields;
-        let index_of = |name: &str| fields.iter().position(|field| field.name == name);
-        let template = Template::parse(&self.site.callsite.message, index_of).ok()?;
-        let mut columns = Vec::new();
-        // A space in the place of each value: no word goes on there.
-        let mut text = String::new();
-        let mut is_behind_value = false;
-        for piece in &template.pieces {
-            match piece {
-                Piece::Literal(literal) => {
-                    let is_open =
-                        |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii());
-                    if is_behind_value && is_open(literal.chars().next()) {
-                        return None;
-                    }
-                    text.push_str(literal);
-                    is_behind_value = false;
-                }
-                Piece::Field { index, spec } => {
-                    let last = text.chars().next_back();
-                    let is_open = last.is_some_and(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii());
-                    let kind = fields.get(*index)?.kind;
-                    let is_same = !kind.optional && !matches!(kind.kind, Kind::F32 | Kind::F64 | Kind::Bytes);
-                    if is_open || is_behind_value || !spec.is_plain() || !is_same {
-                        return None;
-                    }
-                    columns.push(*index);
-                    text.push(' ');
-                    is_behind_value = true;
-                }
-            }
-        }
-        Some((ask.passes(text.as_bytes()), columns))
+    /// Whether a word may stand in a message of these parts.
+    fn may_show_word(&self, word: &[u8], parts: &MessageParts) -> bool {
+        let may_have = |number: &usize| {
+            let kind = self.fields.get(*number).map(|column| column.kind.kind);
+            kind.is_some_and(|kind| {
+                Summary::new(&self.block.head, self.group, *number, kind).may_have_word(word)
+            })
+        };
+        parts.may_show(word) || parts.columns.iter().any(may_have)
     }
 
     fn field_rows(
@@ -427,10 +409,6 @@ impl<'a, 'f> GroupBatch<'a, 'f> {
         }
         Ok(rows)
     }
-}
-
-fn is_text(kind: Kind) -> bool {
-    matches!(kind, Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug)
 }
 
 impl Batch for GroupBatch<'_, '_> {

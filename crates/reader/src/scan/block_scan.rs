@@ -1,6 +1,7 @@
 //! The records of a block that a query finds.
 
 use super::block_batch::{BlockError, GroupBatch, LazyBlock, thread_of};
+use super::summary_test::may_pass_group;
 use super::task::Task;
 use crate::filter::{Filter, LineFilter};
 use crate::head::read_head;
@@ -109,6 +110,11 @@ impl BlockScan {
             space,
             ..
         } = self;
+        if let Some(query) = &filter.query
+            && !may_pass_group(query, &block.head, group)
+        {
+            return Ok(Selection::none(rows));
+        }
         let Some(mut batch) = GroupBatch::new(block, group, filter, messages, space) else {
             return self.select_rows(block, group, rows);
         };

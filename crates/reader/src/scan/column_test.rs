@@ -26,6 +26,11 @@ impl Ask<'_> {
     }
 }
 
+/// Whether values are text in columns of text.
+pub(super) fn is_text(kind: Kind) -> bool {
+    matches!(kind, Kind::Str | Kind::Bytes | Kind::Display | Kind::Debug)
+}
+
 /// Rows of which the value is as asked; for rows out of `within` the answer means nothing.
 pub(crate) fn column_rows(column: &StoredColumn, kind: Kind, ask: &Ask<'_>, within: &Selection) -> Selection {
     let Some(present) = &column.present else {
