@@ -167,6 +167,20 @@ impl Pipeline {
         matches!(self.stages.first(), Some(Stage::Sorted(_)))
     }
 
+    /// Takes what a first pipe that sorts has kept, to be merged with what others have, and goes on without it.
+    #[must_use]
+    pub fn take_sorted(&mut self, empty: &Self) -> Self {
+        let mut next = empty.clone();
+        if let (Some(Stage::Sorted(own)), Some(Stage::Sorted(next))) =
+            (self.stages.first_mut(), next.stages.first_mut())
+        {
+            // The rows go with the pipes that were here; the new ones know what is not wanted any more.
+            let kept = own.split();
+            **next = std::mem::replace(own, kept);
+        }
+        std::mem::replace(self, next)
+    }
+
     /// Fields on which the result depends, where the first pipe only counts records by them: then
     /// [`Pipeline::count`] takes many records at once.
     pub fn counted_fields(&self) -> Option<Vec<&str>> {

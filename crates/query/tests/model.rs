@@ -365,6 +365,48 @@ fn top_uniq_sort_and_limits_agree_with_plain_ones() {
     });
 }
 
+/// Threads sort parts by themselves, and leave out what is behind the rows that they gave before.
+#[test]
+fn parts_that_are_sorted_by_threads_give_the_first_of_all() {
+    Random::rounds(20, |random| {
+        let descending = random.one_in(2);
+        let text = format!(
+            "* | sort by (n{}) | limit 7",
+            if descending { " desc" } else { "" }
+        );
+        let empty = Query::parse(&text).expect("a query").pipeline(NOW);
+        let (mut all, mut own) = (empty.clone(), empty.clone());
+        let mut nothing = |_: &mut dyn Record| ControlFlow::Continue(());
+        let mut values = Vec::new();
+        for id in 0..3_000 {
+            let mut row = Row::default();
+            let value = random.maybe(|random| random.below(200));
+            value.iter().for_each(|value| row.push("n", value.to_string()));
+            row.push("id", id.to_string());
+            values.push((value, id));
+            let _ = own.push(&mut row, &mut nothing);
+            if random.one_in(500) {
+                all.merge(own.take_sorted(&empty));
+            }
+        }
+        all.merge(own.take_sorted(&empty));
+        let mut found = Vec::new();
+        all.finish(&mut |record: &mut dyn Record| {
+            record.values("id", &mut |id| {
+                found.push(String::from_utf8_lossy(id).into_owned())
+            });
+            ControlFlow::Continue(())
+        });
+        // Those without a value come last.
+        values.sort_by_key(|(value, id)| {
+            let value = value.map(|value| value as i64 * if descending { -1 } else { 1 });
+            (value.is_none(), value, *id)
+        });
+        let expected: Vec<String> = values.iter().take(7).map(|(_, id)| id.to_string()).collect();
+        assert_eq!(found, expected, "{text}");
+    });
+}
+
 #[test]
 fn texts_are_taken_apart_by_patterns() {
     for (text, pattern, expected) in [

@@ -189,7 +189,7 @@ impl Task for Work {
                 ..Made::default()
             },
             Self::Sort { own, empty, .. } => Made {
-                sorted: Some(std::mem::replace(own, empty.clone())),
+                sorted: Some(Box::new(own.take_sorted(empty))),
                 ..Made::default()
             },
             Self::Share { own, .. } => {
