@@ -1,11 +1,14 @@
-//! A forwarder whose spool is damaged while it runs, and one whose link is too slow for a batch.
+//! A forwarder whose spool is damaged while it runs, one whose link is too slow for a batch, and one whose collector falls
+//! silent.
 
 use logdrive_ship::forward::{ForwardOptions, Forwarder, SpoolOptions};
-use logdrive_ship::hello::Reason;
+use logdrive_ship::frame::{Header, Kind, next_frame};
+use logdrive_ship::hello::{Hello, Reason};
 use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
 use logdrive_ship::{Address, Options, ServerHandle, Threads, serve};
 use logdrive_testkit::{DEADLINE, wait_until};
 use std::io::{Read, Write};
+use std::net::UdpSocket;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -165,4 +168,43 @@ fn a_link_that_is_too_slow_for_a_batch_gets_smaller_ones() {
         forwarder.state()
     );
     assert_eq!(keeper.lines(), lines);
+}
+
+/// Answers each hello, and nothing else.
+fn answer_hellos(socket: &UdpSocket) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+        let Ok(Some(frame)) = next_frame(&bytes[..length], 65_536) else {
+            continue;
+        };
+        if frame.header.kind == Kind::Hello {
+            let hello = Hello::decode(frame.payload).expect("a hello");
+            let mut answer = Vec::new();
+            Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut answer);
+            socket.send_to(&answer, from).expect("sent");
+        }
+    }
+}
+
+/// Each batch that was sent again counted as a sign of life, so that the sender stayed there for ever.
+#[test]
+fn a_collector_of_datagrams_that_falls_silent_is_left_for_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("c.sock");
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let first = format!("udp://{}", silent.local_addr().expect("bound"));
+    std::thread::spawn(move || answer_hellos(&silent));
+    let keeper = Arc::new(Keeper::default());
+    let _server = listen(&socket, &keeper);
+    let to = [first.parse().expect("an address"), Address::Unix(socket)];
+    let mut options = Options::default();
+    options.timeouts.response = Duration::from_millis(600);
+    let forwarder = Forwarder::start(&to, &options, &ForwardOptions::new(7, 1)).expect("it starts");
+    forwarder.push(2, b"one\ntwo\n".to_vec(), DEADLINE).expect("room");
+    assert!(
+        forwarder.wait_acknowledged(2, Duration::from_secs(20)),
+        "{:?}",
+        forwarder.state()
+    );
+    assert_eq!(keeper.lines(), ["one", "two"]);
 }

@@ -66,7 +66,7 @@ pub struct Outgoing<'a> {
     pub header: [u8; HEADER_BYTES],
     /// Payload behind the header, in two parts.
     pub payload: [&'a [u8]; 2],
-    /// Set if nothing else is under way.
+    /// Set if nothing else is under way, and nothing was before: the other end had nothing to say.
     pub is_first: bool,
 }
 
@@ -422,7 +422,7 @@ impl Shipper {
         }
         let checked = self.hello.flags & HELLO_UNCHECKED == 0;
         Some(Outgoing {
-            is_first: self.sent == 1,
+            is_first: self.sent == 1 && batch.first >= self.resent.until,
             header: header.seal(&part.bytes, checked),
             payload: part.bytes,
         })
