@@ -7,9 +7,10 @@ use logdrive_testkit::{Process, report, this_test, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{ErrorKind, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,12 +18,27 @@ use support::VICTIM_DIR;
 use support::agent::{Agent, ONE_FILE, configure, log_of, place, socket};
 use support::collector::{World, cycles};
 use support::datagrams::LossyProxy;
+use support::transports::{KEYS, TO, Transport, over_each_transport, strs};
 
-const TO: &str = "LOGDRIVE_CLI_TEST_TO";
 const SPOOL: &str = "LOGDRIVE_CLI_TEST_SPOOL";
 /// Set where records are dropped that have no room in the sink's buffers.
 const DROPS: &str = "LOGDRIVE_CLI_TEST_DROPS";
 const AGENT: &str = "LOGDRIVE_CLI_TEST_AGENT";
+
+/// The program's sink, as the variables say.
+fn sink() -> logdrive::Ship {
+    let mut ship = logdrive::Ship::to(&std::env::var(TO).expect("given")).expect("an address");
+    if let Some(spool) = std::env::var_os(SPOOL) {
+        ship = ship.spool(spool);
+    }
+    if let Some(keys) = std::env::var_os(KEYS).map(PathBuf::from) {
+        let [ca, certificate, key] =
+            ["authority.pem", "client.pem", "client.key"].map(|name| keys.join(name));
+        ship = ship.tls(ca, certificate, key);
+    }
+    // A collector that was killed says nothing over datagrams.
+    ship.with(|options| options.transport.timeouts.response = Duration::from_secs(1))
+}
 
 /// The program, when this process is one: obeys its standard input.
 #[test]
@@ -41,14 +57,10 @@ fn program() {
             .agent_timeout(std::time::Duration::from_secs(60))
             .file(logdrive::File::new(dir.join("alone.log")));
     } else {
-        let mut ship = logdrive::Ship::to(&std::env::var(TO).expect("given")).expect("an address");
-        if let Some(spool) = std::env::var_os(SPOOL) {
-            ship = ship.spool(spool);
-        }
         if std::env::var_os(DROPS).is_some() {
             builder = builder.overflow(logdrive::Overflow::Drop);
         }
-        builder = builder.sink(ship.flush_every(Duration::from_millis(5)));
+        builder = builder.sink(sink().flush_every(Duration::from_millis(5)));
     }
     let guard = builder.init().expect("logging starts");
     let mut own = Vec::new();
@@ -106,11 +118,11 @@ fn is_untouched((one, other): &(UnixStream, UnixStream)) -> bool {
     })
 }
 
-fn start(world: &World, variables: &[(&str, &str)]) -> Process {
+fn start<V: AsRef<OsStr>>(world: &World, variables: &[(&str, V)]) -> Process {
     let mut command = this_test("program");
     command
         .env(VICTIM_DIR, world.directory.path())
-        .envs(variables.iter().copied())
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(world.directory.path());
     let mut process = Process::spawn(&mut command);
     process.expect("ready");
@@ -129,8 +141,11 @@ fn orders(world: &World) -> Vec<Value> {
 
 fn check(world: &World, count: u64) {
     let mut times: HashMap<u64, u32> = HashMap::new();
-    for order in orders(world) {
-        *times.entry(order["id"].as_u64().expect("a number")).or_default() += 1;
+    for line in world.raw() {
+        let value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        if value["message"] == "order filled" {
+            *times.entry(value["id"].as_u64().expect("a number")).or_default() += 1;
+        }
     }
     let missing = (0..count).filter(|id| !times.contains_key(id)).count();
     let twice = times.values().filter(|times| **times > 1).count();
@@ -145,7 +160,7 @@ fn errors_of_a_flood_wait_for_a_collector_that_is_away() {
     const FLOOD: u64 = 50_000;
     let world = World::new();
     let address = world.address();
-    let mut program = start(&world, &[(TO, &address), (DROPS, "1")]);
+    let mut program = start(&world, &[(TO, address.as_str()), (DROPS, "1")]);
     program.ask(&format!("flood {FLOOD}"), "done");
     let collector = world.start();
     assert_eq!(program.ask("deliver", "done"), "true");
@@ -239,19 +254,26 @@ fn records_over_datagrams_that_are_lost_are_there_once() {
     assert_eq!(world.raw().iter().filter(|line| is_long(line)).count(), 1);
 }
 
-#[test]
-fn a_program_that_is_killed_loses_nothing_that_it_had_committed() {
+over_each_transport!(
+    a_program_that_is_killed_loses_nothing_that_it_had_committed,
+    kill_programs
+);
+
+fn kill_programs(scheme: &str) {
     let world = World::new();
-    let address = world.address();
-    let mut collector = None;
+    let transport = Transport::new(&world, scheme);
+    let keys = transport.of_collector();
+    let (collector, address) = world.collect(&transport.listen, &strs(&keys));
+    let variables = transport.of_program(&address);
+    let mut collector = Some(collector);
     let mut next = 0;
-    for cycle in 0..cycles(8) as u64 {
+    for cycle in 0..cycles(3) as u64 {
         if cycle % 3 != 1 {
             // One at a time has the directory.
             drop(collector.take());
-            collector = Some(world.collect(&address, &[]).0);
+            collector = Some(world.collect(&address, &strs(&keys)).0);
         }
-        let mut program = start(&world, &[(TO, &address)]);
+        let mut program = start(&world, &variables);
         let count = 500 + cycle * 997 % 5_000;
         program.ask(&format!("log {next} {}", next + count), "done");
         next += count;
@@ -266,27 +288,40 @@ fn a_program_that_is_killed_loses_nothing_that_it_had_committed() {
         }
     }
     drop(collector.take());
-    let (collector, _) = world.collect(&address, &[]);
+    let (collector, _) = world.collect(&address, &strs(&keys));
     // The start recovers whatever is left.
-    let mut program = start(&world, &[(TO, &address)]);
+    let mut program = start(&world, &variables);
     assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     collector.end();
     check(&world, next);
+    println!(
+        "{scheme}: {} programs killed, {next} records, 0 lost, 0 twice",
+        cycles(3)
+    );
 }
 
-#[test]
-fn what_a_killed_program_had_in_its_spool_is_sent_by_the_next() {
+over_each_transport!(
+    what_a_killed_program_had_in_its_spool_is_sent_by_the_next,
+    kill_programs_with_a_spool
+);
+
+fn kill_programs_with_a_spool(scheme: &str) {
     let world = World::new();
-    let address = world.address();
+    let transport = Transport::new(&world, scheme);
+    let keys = transport.of_collector();
+    // Only its address is taken.
+    let (collector, address) = world.collect(&transport.listen, &strs(&keys));
+    drop(collector);
     let spool = world.path("spool");
-    let spool = spool.to_str().expect("text");
-    let variables = [(TO, address.as_str()), (SPOOL, spool)];
+    let mut variables = transport.of_program(&address);
+    variables.push((SPOOL, spool.display().to_string()));
     let mut next = 0;
-    for cycle in 0..cycles(6) as u64 {
-        let collector = (cycle % 2 == 1).then(|| world.collect(&address, &[]).0);
+    for cycle in 0..cycles(3) as u64 {
+        let collector = (cycle % 2 == 1).then(|| world.collect(&address, &strs(&keys)).0);
         let mut program = start(&world, &variables);
-        let count = 40_000 + cycle * 997;
+        // Many files at first; less where there are many cycles.
+        let count = if cycle == 0 { 40_000 } else { 500 } + cycle * 997 % 2_000;
         program.ask(&format!("log {next} {}", next + count), "done");
         next += count;
         if cycle % 3 != 2 {
@@ -304,12 +339,16 @@ fn what_a_killed_program_had_in_its_spool_is_sent_by_the_next() {
             collector.kill();
         }
     }
-    let (collector, _) = world.collect(&address, &[]);
+    let (collector, _) = world.collect(&address, &strs(&keys));
     let mut program = start(&world, &variables);
     assert_eq!(program.ask("deliver", "done"), "true");
     program.end();
     collector.end();
     check(&world, next);
+    println!(
+        "{scheme}, spool: {} programs killed, {next} records, 0 lost, 0 twice",
+        cycles(3)
+    );
     let left: Vec<_> = std::fs::read_dir(spool).expect("there").flatten().collect();
     assert_eq!(left.len(), 1, "the lock alone: {left:?}");
 }

@@ -17,7 +17,7 @@ pub use random::Random;
 #[cfg(feature = "servers")]
 pub use servers::Servers;
 pub use vectors::{each_case, hex, number, vectors};
-pub use wait::{DEADLINE, wait_for, wait_until};
+pub use wait::{DEADLINE, wait_for, wait_until, wait_until_within};
 
 /// Makes a directory that is removed when the value is dropped.
 #[track_caller]

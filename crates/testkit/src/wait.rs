@@ -7,8 +7,25 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Waits until `look` returns something, and returns it. Panics after [`DEADLINE`].
 #[track_caller]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_for_within(DEADLINE, what, look)
+}
+
+/// Waits until a condition is true. Panics after [`DEADLINE`].
+#[track_caller]
+pub fn wait_until(what: &str, is_true: impl FnMut() -> bool) {
+    wait_until_within(DEADLINE, what, is_true);
+}
+
+/// As [`wait_until`], for what takes longer than [`DEADLINE`].
+#[track_caller]
+pub fn wait_until_within(limit: Duration, what: &str, mut is_true: impl FnMut() -> bool) {
+    wait_for_within(limit, what, || is_true().then_some(()));
+}
+
+#[track_caller]
+fn wait_for_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
             return found;
@@ -16,10 +33,4 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
-}
-
-/// Waits until a condition is true. Panics after [`DEADLINE`].
-#[track_caller]
-pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    wait_for(what, || is_true().then_some(()));
 }

@@ -1,8 +1,10 @@
 //! Collectors as processes, what they have collected, and senders.
 
+use logdrive_testkit::DEADLINE;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 pub(crate) fn logdrive() -> Command {
     Command::new(env!("CARGO_BIN_EXE_logdrive"))
@@ -67,10 +69,18 @@ impl World {
 
     /// Starts a collector and waits until it listens. Gives where, too.
     pub(crate) fn collect(&self, listen: &str, more: &[&str]) -> (Running, String) {
+        let out = self.path("out");
+        Self::collect_as(
+            listen,
+            &[&["--out", out.to_str().expect("text")][..], more].concat(),
+        )
+    }
+
+    /// The same with all arguments, among them its outputs.
+    pub(crate) fn collect_as(listen: &str, arguments: &[&str]) -> (Running, String) {
         let mut child = logdrive()
-            .args(["collect", "--json", "--listen", listen, "--out"])
-            .arg(self.path("out"))
-            .args(more)
+            .args(["collect", "--json", "--listen", listen])
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -191,6 +201,11 @@ pub(crate) fn write_lines(path: &Path, from: usize, to: usize) {
         .map(|number| format!("line {number} of this log\n"))
         .collect();
     file.write_all(text.as_bytes()).expect("written");
+}
+
+/// Time for what takes longer, the more cycles there are.
+pub(crate) fn limit() -> Duration {
+    DEADLINE + Duration::from_secs(3) * cycles(0) as u32
 }
 
 pub(crate) fn cycles(default: usize) -> usize {

@@ -3,7 +3,9 @@
 
 pub(crate) mod agent;
 pub(crate) mod collector;
+pub(crate) mod cuts;
 pub(crate) mod datagrams;
+pub(crate) mod transports;
 
 use logdrive_testkit::{Process, report, this_test};
 use std::io::Write;
