@@ -59,6 +59,12 @@ pub(crate) enum CliError {
         #[from]
         cause: logdrive_collector::CollectorError,
     },
+    /// An engine that records cannot be delivered to.
+    #[error("{cause}")]
+    Engine {
+        /// Cause.
+        cause: logdrive_engines::EngineError,
+    },
     #[error("no address to listen at: name one, such as --listen unix:///run/user/1000/collect.sock")]
     NothingToListen,
     #[error("no directory for the log: name one with --out DIR")]

@@ -8,7 +8,7 @@ use crate::limits::COMMIT_TRIES_MAX;
 use logdrive_drain::file::{FileError, FileOptions, LogFile, Placement, Storage};
 use logdrive_ship::session::DedupCursor;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One batch of a group, or a piece of one.
@@ -75,6 +75,24 @@ impl From<FileError> for NotKept {
     }
 }
 
+/// The file that is being written, and up to where it is: what is behind may be taken back.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenEnd(Mutex<Option<Placement>>);
+
+impl WrittenEnd {
+    fn set(&self, place: Placement) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+    }
+
+    /// The end of what is written of a file; `None` where another one is written, or none yet.
+    pub(crate) fn of(&self, dev: u64, ino: u64) -> Option<u64> {
+        let place = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place
+            .filter(|place| (place.dev, place.ino) == (dev, ino))
+            .map(|place| place.offset)
+    }
+}
+
 /// The files of an output. Each call may block as long as the disk does.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -84,6 +102,7 @@ pub(crate) struct Output {
     /// A sync has failed: the ledger is written anew before anything else is.
     is_in_doubt: bool,
     notices: Vec<String>,
+    written: Arc<WrittenEnd>,
 }
 
 /// Now, in nanoseconds since 1970.
@@ -118,6 +137,7 @@ impl Output {
             syncs,
             is_in_doubt: false,
             notices: Vec::new(),
+            written: Arc::default(),
         };
         Ok((output, sessions))
     }
@@ -125,6 +145,11 @@ impl Output {
     /// Path of the log file that is written now.
     pub(crate) fn path(&self) -> PathBuf {
         self.file.path()
+    }
+
+    /// The end of what is written, for those who read it meanwhile.
+    pub(crate) fn written(&self) -> Arc<WrittenEnd> {
+        Arc::clone(&self.written)
     }
 
     /// Opens the log anew before the next group.
@@ -192,6 +217,8 @@ impl Output {
             return Ok(());
         }
         let place = self.file.place(group.bytes.len() as u64, now_unix_ns())?;
+        // Before the first byte is there.
+        self.written.set(place);
         let entry = |part: &Part| Entry {
             session: part.session,
             cursor: part.cursor,
@@ -228,6 +255,10 @@ impl Output {
         {
             return Err(self.seal(place, failed.cause.into()));
         }
+        self.written.set(Placement {
+            offset: place.offset + group.bytes.len() as u64,
+            ..place
+        });
         Ok(())
     }
 

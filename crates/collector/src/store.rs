@@ -273,6 +273,13 @@ impl Store {
         }
     }
 
+    /// Returns what tells up to where a file of the log may be read while it is written, by device and inode number; `None`
+    /// where the whole of it counts.
+    pub fn written_end(&self) -> impl Fn(u64, u64) -> Option<u64> + Send + Sync + 'static {
+        let written = self.shared.output().written();
+        move |dev, ino| written.of(dev, ino)
+    }
+
     /// Opens the log anew before the next record, for a tool that has renamed it.
     pub fn reopen(&self) {
         // Relaxed: it stands for itself.

@@ -1,11 +1,10 @@
 //! Values of a record of a live session, as text for comparing.
 
-use logdrive_wire::value::{DynamicFields, Scope};
-use logdrive_wire::{Callsite, Cursor, Value};
+use logdrive_wire::{Callsite, Value, each_field};
 
 /// Gives the values of a record's fields that have a key: its own, then those of its spans.
 pub(crate) fn values_of(callsite: &Callsite, payload: &[u8], key: &str, each: &mut dyn FnMut(&[u8])) {
-    visit(callsite, payload, &mut |name, value| {
+    each_field(callsite, payload, &mut |name, value| {
         if name == key {
             give_text(value, each);
         }
@@ -14,44 +13,9 @@ pub(crate) fn values_of(callsite: &Callsite, payload: &[u8], key: &str, each: &m
 
 /// Gives keys and values of a record's fields: its own, then those of its spans.
 pub(crate) fn each_value(callsite: &Callsite, payload: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) {
-    visit(callsite, payload, &mut |name, value| {
+    each_field(callsite, payload, &mut |name, value| {
         give_text(value, &mut |text| each(name.as_bytes(), text));
     });
-}
-
-/// Visits the values of a record with their keys. A field without a name has the key `argN`, N its index, as in the layouts.
-/// Reading ends where the payload is malformed.
-fn visit(callsite: &Callsite, payload: &[u8], each: &mut dyn FnMut(&str, Value<'_>)) {
-    let mut scopes = Vec::new();
-    let mut own = |index: usize, key: &str, value: Value<'_>| match key {
-        "" => each(&format!("arg{index}"), value),
-        key => each(key, value),
-    };
-    let name_of = |index: usize| callsite.fields.get(index).map_or("", |field| field.name.as_str());
-    if callsite.dynamic {
-        let mut fields = DynamicFields::new(payload);
-        while let Ok(Some(named)) = fields.next_value() {
-            match (named.value, named.index) {
-                (Value::Scope(scope), _) => scopes.push(scope),
-                (value, Some(index)) => own(index.into(), name_of(index.into()), value),
-                (value, None) => own(0, named.key, value),
-            }
-        }
-    } else {
-        let mut cursor = Cursor::new(payload);
-        for (index, field) in callsite.fields.iter().enumerate() {
-            match Value::read(field.kind, &mut cursor) {
-                Ok((Value::Scope(scope), _)) => scopes.push(scope),
-                Ok((value, _)) => own(index, &field.name, value),
-                Err(_) => break,
-            }
-        }
-    }
-    for mut span in scopes.iter().flat_map(Scope::spans).map_while(Result::ok) {
-        while let Ok(Some(named)) = span.fields.next_value() {
-            each(named.key, named.value);
-        }
-    }
 }
 
 /// Gives the text of a value as the layouts write it behind a key; none for what is absent or no single value.

@@ -75,6 +75,19 @@ impl<R: Read + Seek> SegmentReader<R> {
         }
     }
 
+    /// Starts at the offset of a block.
+    ///
+    /// ```
+    /// use logdrive_store::SegmentReader;
+    /// assert_eq!(SegmentReader::at(std::io::Cursor::new(Vec::new()), 96).offset(), 96);
+    /// ```
+    pub fn at(file: R, offset: u64) -> Self {
+        Self {
+            offset,
+            ..Self::new(file)
+        }
+    }
+
     /// Place behind the last block that was returned or left out.
     pub fn offset(&self) -> u64 {
         self.offset

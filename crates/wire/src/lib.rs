@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod callsite;
+mod fields;
 pub mod kind;
 pub mod level;
 pub mod limits;
@@ -16,6 +17,7 @@ pub mod template;
 pub mod value;
 
 pub use callsite::{Callsite, Field};
+pub use fields::each_field;
 pub use kind::Kind;
 pub use level::Level;
 pub use record::RecordHeader;

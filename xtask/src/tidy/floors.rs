@@ -16,18 +16,20 @@ const FLOORS: &[(&str, u8)] = &[
     ("logdrive-agent", 3),
     ("logdrive-reader", 3),
     ("logdrive-collector", 3),
+    ("logdrive-engines", 3),
     ("logdrive-macros", 4),
     ("logdrive", 4),
     ("logdrive-capi", 4),
     ("logdrive-cli", 4),
 ];
 /// Arrows within one floor, each with its reason to be: the macros are the front end's own half, the
-/// C ABI is the front end for others, and agent and collector take foreign lines apart as the reader does.
+/// C ABI is the front end for others, and agent, collector and engines take foreign lines apart as the reader does.
 const SIDEWAYS: &[(&str, &str)] = &[
     ("logdrive", "logdrive-macros"),
     ("logdrive-capi", "logdrive"),
     ("logdrive-agent", "logdrive-reader"),
     ("logdrive-collector", "logdrive-reader"),
+    ("logdrive-engines", "logdrive-reader"),
 ];
 /// Packages that may use all others and that none may use.
 const WORKSHOP: &[&str] = &["xtask", "logdrive-bench", "logdrive-fuzz", "logdrive-testkit"];

@@ -5,6 +5,7 @@ use crate::config::units::{read_duration, read_size};
 use clap::Args;
 use logdrive_collector::StoreFormat;
 use logdrive_drain::layout::LayoutOptions;
+use logdrive_engines::EngineAddress;
 use logdrive_ship::Address;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +19,8 @@ Examples:
   logdrive collect --out logs --listen tls://0.0.0.0:7140 --tls-ca keys/authority.pem \\
       --tls-cert keys/server.pem --tls-key keys/server.key
                                               those of other machines that have a certificate
+  logdrive collect --out spool --listen unix:///run/user/1000/collect.sock --to kafka://127.0.0.1:9092/logs
+                                              to a topic of Kafka; spool has what Kafka has not
   logdrive collect --config collect.toml      as a file says; --print-config shows all keys
   logdrive send app.log --to unix:///run/user/1000/collect.sock
                                               the other end
@@ -50,6 +53,9 @@ pub(crate) struct CollectArgs {
     /// Print a commented configuration with all defaults, and end
     #[arg(long)]
     pub(crate) print_config: bool,
+    /// Print the statement that makes a table for clickhouse+http://, and end
+    #[arg(long)]
+    pub(crate) print_schema: bool,
     /// Only check the configuration, and end
     #[arg(long)]
     pub(crate) check: bool,
@@ -63,6 +69,10 @@ pub(crate) struct CollectArgs {
     /// Form of the log: text, or segments, which are compressed and which `logdrive cat` shows as text [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = format, help_heading = "Log")]
     pub(crate) format: Option<StoreFormat>,
+    /// Engine that the records go to, such as kafka://HOST:9092/TOPIC or otlp://HOST:4317; --out has those that it does not
+    /// have yet
+    #[arg(long, value_name = "ENGINE", help_heading = "Log")]
+    pub(crate) to: Option<EngineAddress>,
     /// Layout of typed records: json, text, logfmt, glog, or "pattern ..."; lines stay as they were sent [default: json]
     #[arg(long, value_name = "LAYOUT", help_heading = "Log")]
     pub(crate) layout: Option<LayoutOptions>,

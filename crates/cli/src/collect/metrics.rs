@@ -1,12 +1,13 @@
 //! Metrics of the collector, as text for Prometheus.
 
 use logdrive_collector::StoreCounts;
+use logdrive_engines::{Delivery, DeliveryCounts};
 use logdrive_ship::Stats;
 use logdrive_ship::hello::Reason;
 use std::fmt::Write;
 
 /// Returns the text of this moment.
-pub(super) fn text(stats: &Stats, counts: &StoreCounts) -> String {
+pub(super) fn text(stats: &Stats, counts: &StoreCounts, deliveries: &[Delivery]) -> String {
     let mut out = String::new();
     for (name, help, value) in [
         ("records_total", "records that were written", counts.records),
@@ -59,6 +60,7 @@ pub(super) fn text(stats: &Stats, counts: &StoreCounts) -> String {
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
     put_times(&mut out, counts);
+    put_deliveries(&mut out, deliveries);
     let name = "logdrive_collector_ended_total";
     let _ = writeln!(
         out,
@@ -83,4 +85,68 @@ fn put_times(out: &mut String, counts: &StoreCounts) {
         out,
         "# HELP {name}_max the longest {help}\n# TYPE {name}_max gauge\n{name}_max {slowest}"
     );
+}
+
+/// One of the numbers of a delivery: its name, its help, and it.
+type DeliveryNumber = (&'static str, &'static str, fn(&DeliveryCounts) -> f64);
+
+fn put_deliveries(out: &mut String, deliveries: &[Delivery]) {
+    let counts: Vec<_> = deliveries
+        .iter()
+        .map(|delivery| (delivery.to().to_string(), delivery.counts()))
+        .collect();
+    if counts.is_empty() {
+        return;
+    }
+    let all: [DeliveryNumber; 8] = [
+        ("records_total", "records that the engine has", |counts| {
+            counts.records as f64
+        }),
+        ("batches_total", "batches that it took", |counts| {
+            counts.batches as f64
+        }),
+        ("retries_total", "batches that were handed over again", |counts| {
+            counts.retries as f64
+        }),
+        ("dead_letters_total", "records that it never takes", |counts| {
+            counts.dead_letters as f64
+        }),
+        (
+            "lost_total",
+            "records that were removed before it had them",
+            |counts| counts.lost as f64,
+        ),
+        ("lag_records", "records that it does not have", |counts| {
+            counts.lag_records as f64
+        }),
+        ("lag_bytes", "bytes of the log that it does not have", |counts| {
+            counts.lag_bytes as f64
+        }),
+        (
+            "lag_seconds",
+            "age of the oldest record that it does not have",
+            |counts| counts.lag_time.as_secs_f64(),
+        ),
+    ];
+    for (name, help, number) in all {
+        let kind = if name.ends_with("_total") {
+            "counter"
+        } else {
+            "gauge"
+        };
+        let name = format!("logdrive_delivery_{name}");
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (to, counts) in &counts {
+            let _ = writeln!(out, "{name}{{to={to:?}}} {}", number(counts));
+        }
+    }
+    let name = "logdrive_delivery_failing";
+    let _ = writeln!(
+        out,
+        "# HELP {name} 1 while the engine takes nothing, with the reason\n# TYPE {name} gauge"
+    );
+    for (to, counts) in counts {
+        let failing = u8::from(!counts.error.is_empty());
+        let _ = writeln!(out, "{name}{{to={to:?},error={:?}}} {failing}", counts.error);
+    }
 }

@@ -15,6 +15,7 @@ use crate::paint::ColorChoice;
 use crate::signals::Signals;
 use logdrive_agent::MetricsServer;
 use logdrive_collector::{Outputs, StoreCounts};
+use logdrive_engines::{CLICKHOUSE_TABLE, Delivery, DeliveryCounts};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
 use notices::{Notices, is_refusal};
@@ -25,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// Permissions of a socket for metrics: those of the collector's user and group may read them.
 const METRICS_MODE: u32 = 0o660;
+
+/// Time for deliveries to engines at the end; what is left is delivered after the next start.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval at which the live line is drawn, and signals are taken.
 const TURN: Duration = Duration::from_millis(250);
@@ -42,6 +46,10 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "made", text);
         return Ok(true);
     }
+    if args.print_schema {
+        write!(io::stdout(), "{}", CLICKHOUSE_TABLE.replace("{table}", "logs"))?;
+        return Ok(true);
+    }
     let signals = Signals::of_service()?;
     // Each connection takes a descriptor. Where there may be no more, there are fewer connections, which is counted.
     raise_descriptor_limit();
@@ -52,7 +60,8 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "sound", "the collector would start with this");
         return Ok(true);
     }
-    let store = Arc::new(outputs::open(&config.outputs, &config.routes)?);
+    let (outputs, deliveries) = outputs::open(&config.outputs, &config.routes)?;
+    let (store, deliveries) = (Arc::new(outputs), Arc::new(deliveries));
     let threads = Threads {
         pollers: config.pollers,
         ..Threads::default()
@@ -64,21 +73,53 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     for output in store.stores() {
         service_note(color, "writes", output.path().display());
     }
-    let (stats, shown) = (server.stats_source(), store.clone());
+    for delivery in deliveries.iter() {
+        service_note(color, "delivers", format_args!("to {}", delivery.to()));
+    }
+    let (stats, shown, delivered) = (server.stats_source(), store.clone(), deliveries.clone());
     let metrics = MetricsServer::start(&config.metrics, METRICS_MODE, None, move || {
-        metrics::text(&stats(), &shown.total())
+        metrics::text(&stats(), &shown.total(), &delivered)
     });
     let metrics = metrics.map_err(|cause| CliError::Agent { cause })?;
-    watch(&signals, &server, &store, color, args.json);
+    watch(&signals, &server, &store, &deliveries, color, args.json);
     drop(metrics);
     let stats = server.stop();
     store.close();
+    let ends = end_deliveries(&deliveries, color);
     let total = store.total();
-    report(&stats, &total, args.json)?;
+    report(&stats, &total, &ends, args.json)?;
     Ok(!total.is_failing)
 }
 
-fn watch(signals: &Signals, server: &ServerHandle, store: &Outputs, color: ColorChoice, json: bool) {
+/// Delivers what has come, for [`DELIVERY_TIMEOUT`] at most.
+fn end_deliveries(deliveries: &[Delivery], color: ColorChoice) -> Vec<(String, DeliveryCounts)> {
+    deliveries
+        .iter()
+        .for_each(|delivery| delivery.begin_stop(DELIVERY_TIMEOUT));
+    let end = |delivery: &Delivery| {
+        delivery.wait();
+        tell_deliveries(std::slice::from_ref(delivery), color);
+        (delivery.to().to_string(), delivery.counts())
+    };
+    deliveries.iter().map(end).collect()
+}
+
+fn tell_deliveries(deliveries: &[Delivery], color: ColorChoice) {
+    for delivery in deliveries {
+        for notice in delivery.notices() {
+            service_note(color, "note", notice);
+        }
+    }
+}
+
+fn watch(
+    signals: &Signals,
+    server: &ServerHandle,
+    store: &Outputs,
+    deliveries: &[Delivery],
+    color: ColorChoice,
+    json: bool,
+) {
     let is_live = !json && io::stderr().is_terminal();
     let mut before = StoreCounts::default();
     let mut notices = Notices::default();
@@ -102,6 +143,7 @@ fn watch(signals: &Signals, server: &ServerHandle, store: &Outputs, color: Color
         for notice in store.notices() {
             service_note(color, "note", &notice);
         }
+        tell_deliveries(deliveries, color);
         let counts = store.total();
         for warning in notices.due(&server.stats(), &counts, Instant::now()) {
             service_note(color, "warning", warning);
@@ -135,7 +177,12 @@ fn refusals(stats: &Stats) -> u64 {
         .sum()
 }
 
-fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliError> {
+fn report(
+    stats: &Stats,
+    counts: &StoreCounts,
+    deliveries: &[(String, DeliveryCounts)],
+    json: bool,
+) -> Result<(), CliError> {
     let ended: serde_json::Map<String, serde_json::Value> = Reason::NAMES
         .iter()
         .zip(stats.ended)
@@ -153,6 +200,15 @@ fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliErro
             "sessions": counts.sessions,
             "connections": stats.accepted,
             "ended": ended,
+            "deliveries": deliveries.iter().map(|(to, counts)| serde_json::json!({
+                "to": to,
+                "records": counts.records,
+                "retries": counts.retries,
+                "dead_letters": counts.dead_letters,
+                "lost": counts.lost,
+                "left": counts.lag_records,
+                "error": counts.error,
+            })).collect::<Vec<_>>(),
         });
         writeln!(out, "{object}")?;
         return Ok(());
@@ -162,6 +218,13 @@ fn report(stats: &Stats, counts: &StoreCounts, json: bool) -> Result<(), CliErro
         "{} records of {} sessions written, {} came twice and were left out, {} lost by their senders",
         counts.records, counts.sessions, counts.duplicates, counts.lost
     )?;
+    for (to, counts) in deliveries {
+        writeln!(
+            out,
+            "  {} records delivered to {to}, {} are left, {} are dead letters",
+            counts.records, counts.lag_records, counts.dead_letters
+        )?;
+    }
     for (name, count) in ended {
         writeln!(out, "  {count} connections ended: {name}")?;
     }

@@ -3,13 +3,16 @@
 use crate::config::parse::Source;
 use crate::config::reader::Findings;
 use crate::config::sections::{BARE, Section};
+use crate::error::CliError;
 use logdrive_agent::config::AppPattern;
 use logdrive_collector::{CollectRoute, CollectorError, Outputs, Store, StoreFormat};
 use logdrive_drain::file::{Compress, FileOptions};
 use logdrive_drain::layout::{LayoutOptions, Style};
-use logdrive_drain::schema::{FILE, Kind, Row, Word, Words, limits};
+use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Word, Words, Wrong, limits};
+use logdrive_engines::{Delivery, DeliveryOptions, EngineAddress, EngineError};
 use logdrive_wire::Level;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Outputs of one collector: each has a directory, and with sync a thread.
 const OUTPUTS_MAX: usize = 16;
@@ -26,8 +29,32 @@ pub(super) const LAYOUTS: &[Word] = &[
     ("logfmt", "key=value pairs"),
     ("glog", "as Google's glog"),
 ];
+/// Form of an engine's address.
+pub(super) const ENGINE: &str = "the address of an engine, such as \"kafka://127.0.0.1:9092/logs\"";
+/// Bytes of records that wait for an engine, where the configuration says no other.
+const SPOOL_BYTES: u64 = 10 << 30;
+/// Bytes of a file of them: small enough to be gone soon when the engine has it.
+const SPOOL_FILE_BYTES: u64 = 64 << 20;
+
 pub(super) const PATTERN: &str =
     "\"pattern \" and a line of your own, such as \"pattern {time} {level:5} {message}{fields}\"";
+
+/// Engine of an output, where it has one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EngineTo(pub(super) Option<EngineAddress>);
+
+impl Setting for EngineTo {
+    fn to_value(&self) -> Option<Value> {
+        self.0.as_ref().map(|to| Value::Text(to.to_string()))
+    }
+
+    fn from_value(value: Value) -> Result<Self, Wrong> {
+        let address = String::from_value(value)?.parse();
+        address
+            .map(|address| Self(Some(address)))
+            .map_err(|error: EngineError| Wrong::new(error.to_string()))
+    }
+}
 
 logdrive_drain::options! {
     /// An output of a collector.
@@ -41,6 +68,9 @@ logdrive_drain::options! {
         pub(super) format: StoreFormat => Row::of(Kind::Word).words(StoreFormat::WORDS).scope(FILE),
         /// Layout of typed records, as for all.
         pub(super) layout: LayoutOptions => Row::of(Kind::Parsed(PATTERN)).words(LAYOUTS).scope(FILE),
+        /// Engine that the records go to, out of segments in `out`, which are removed when it has them: kafka://HOST:PORT/TOPIC,
+        /// otlp://HOST:PORT and others (docs/engines.md). While it is away they wait there, keep_bytes of them.
+        pub(super) to: EngineTo => Row::of(Kind::Parsed(ENGINE)).unset("the log is all", "\"kafka://127.0.0.1:9092/logs\"").scope(FILE),
         /// Make the log durable before records are acknowledged.
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),
     }
@@ -126,6 +156,7 @@ impl Default for OutputConfig {
             out: None,
             format: StoreFormat::Text,
             layout: Style::Json.into(),
+            to: EngineTo(None),
             sync: false,
             file,
         }
@@ -135,12 +166,46 @@ impl Default for OutputConfig {
 impl OutputConfig {
     fn open(&self) -> Result<Store, CollectorError> {
         let mut file = self.file.clone();
-        let name = match self.format {
+        let format = match self.to.0 {
+            Some(_) => StoreFormat::Segments,
+            None => self.format,
+        };
+        if self.to.0.is_some() {
+            file.compress = Compress::None;
+            file.keep_files = None;
+            file.keep_bytes.get_or_insert(SPOOL_BYTES);
+            file.rotate_bytes = Some(
+                file.rotate_bytes
+                    .unwrap_or(SPOOL_FILE_BYTES)
+                    .min(SPOOL_FILE_BYTES),
+            );
+            file.rotated.keeps_blocks = true;
+        }
+        file.path = self.path(format);
+        Store::open(&file, format, self.sync)?.with_layout(self.layout.clone())
+    }
+
+    fn path(&self, format: StoreFormat) -> PathBuf {
+        let name = match format {
             StoreFormat::Text => "collected.log",
             StoreFormat::Segments => "collected.segment",
         };
-        file.path = self.out.clone().unwrap_or_default().join(name);
-        Store::open(&file, self.format, self.sync)?.with_layout(self.layout.clone())
+        self.out.clone().unwrap_or_default().join(name)
+    }
+
+    /// Starts the delivery to the output's engine, where it has one.
+    fn deliver(&self, store: &Store) -> Result<Option<Delivery>, EngineError> {
+        let Some(to) = self.to.0.clone() else {
+            return Ok(None);
+        };
+        let options = DeliveryOptions {
+            to,
+            log: self.path(StoreFormat::Segments),
+            directory: self.out.clone().unwrap_or_default(),
+            removes: true,
+            written: Some(Arc::new(store.written_end())),
+        };
+        Delivery::start(options).map(Some)
     }
 }
 
@@ -203,9 +268,18 @@ pub(super) fn read(
     (outputs, routes.into_iter().map(|placed| placed.value).collect())
 }
 
-/// Opens the outputs.
-pub(super) fn open(outputs: &[OutputConfig], routes: &[RouteConfig]) -> Result<Outputs, CollectorError> {
+/// Opens the outputs, and starts the deliveries of those that have an engine.
+pub(super) fn open(
+    outputs: &[OutputConfig],
+    routes: &[RouteConfig],
+) -> Result<(Outputs, Vec<Delivery>), CliError> {
     let stores: Result<Vec<Store>, _> = outputs.iter().map(OutputConfig::open).collect();
     let routes = routes.iter().map(|route| route.to_places(outputs)).collect();
-    Ok(Outputs::new(stores?, routes))
+    let opened = Outputs::new(stores?, routes);
+    let mut deliveries = Vec::new();
+    for (output, store) in outputs.iter().zip(opened.stores()) {
+        let delivery = output.deliver(store);
+        deliveries.extend(delivery.map_err(|cause| CliError::Engine { cause })?);
+    }
+    Ok((opened, deliveries))
 }

@@ -412,10 +412,10 @@ pub(crate) fn tidy(log: &LogFile, now_unix_ns: u64, opening: bool) {
     if !log.active.regular {
         return;
     }
-    let has_segments = log.has_segments == Some(true);
+    let options = &log.directory.options;
+    let has_segments = log.has_segments == Some(true) && !options.rotated.keeps_blocks;
     let tidy = log.directory.tidy(&log.unsynced, has_segments);
     let now_unix_s = seconds(now_unix_ns);
-    let options = &log.directory.options;
     if options.compress != Compress::None || has_segments || options.rotated.cold_dir.is_some() {
         log.tidy_thread.request(tidy, now_unix_s, opening);
     } else {

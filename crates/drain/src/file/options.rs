@@ -147,6 +147,8 @@ pub struct RotatedFiles {
     pub cold_dir: Option<PathBuf>,
     /// Age at which they go there.
     pub cold_after: Option<Duration>,
+    /// Segments are not compacted: somebody reads them from block to block.
+    pub keeps_blocks: bool,
 }
 
 impl FileOptions {

@@ -252,9 +252,11 @@ fn put_field<'a>(
         return Ok(None);
     };
     used.count += 1;
-    let unknown = tag
-        .index
-        .is_some_and(|index| usize::from(index) >= fields.key_texts.len());
+    // The index of a message means nothing.
+    let unknown = tag.kind != Kind::Message
+        && tag
+            .index
+            .is_some_and(|index| usize::from(index) >= fields.key_texts.len());
     if unknown || used.count > RECORD_VALUES_MAX || tag.kind == Kind::Scope {
         return Err(Malformed);
     }

@@ -242,6 +242,21 @@ fn a_message_of_the_record_takes_the_templates_place_wherever_it_stands() {
 }
 
 #[test]
+fn a_message_behind_other_values_of_a_callsite_without_fields_is_no_mistake() {
+    let site = Callsite {
+        dynamic: true,
+        ..site("", &[])
+    };
+    let payload = Payload::default()
+        .key(Kind::U8.code(), "n")
+        .raw(&[1])
+        .tag(Kind::Message.code(), 0)
+        .blob(b"made");
+    assert!(line(Style::Json, &site, &payload).ends_with(r#""message":"made","n":1}"#));
+    assert_eq!(line(pattern("{message}{fields}"), &site, &payload), "made n=1");
+}
+
+#[test]
 fn keys_stand_once_in_structured_lines() {
     let dynamic = Callsite {
         dynamic: true,

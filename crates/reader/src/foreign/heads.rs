@@ -217,9 +217,15 @@ pub(crate) fn behind_digit(line: &[u8], times: &mut Times) -> Option<FoundHead> 
         },
         // `123 <34>1 2026-...`: the number of bytes is that of a frame.
         b' ' if rest.get(1) == Some(&b'<') && count <= 6 => read_priority(line, count + 1, times),
-        b'/' | b' ' | b'-' if count <= 2 => {
-            let (unix_ns, length) = times.read_day_first(line)?;
-            some(of_words(line, unix_ns, (0, length)))
+        b'/' | b' ' | b'-' if count <= 2 => match times.read_day_first(line) {
+            Some((unix_ns, length)) => some(of_words(line, unix_ns, (0, length))),
+            None => of_short_date(line, times),
+        },
+        b' ' if count == 6 => of_short_date(line, times),
+        b'-' if count == 8 => {
+            let (unix_ns, length) = times.read_short_date(line)?;
+            let is_framed = line.get(length) == Some(&b'|');
+            is_framed.then(|| of_words(line, unix_ns, (0, length)).into())
         }
         b'.' | b' ' if count == 10 => {
             let (unix_ns, length) = Times::read_epoch(line)?;
@@ -238,6 +244,13 @@ pub(crate) fn behind_digit(line: &[u8], times: &mut Times) -> Option<FoundHead> 
 fn of_time_of_day(line: &[u8], at: usize, times: &mut Times) -> Option<FoundHead> {
     let (unix_ns, length) = times.read_time_of_day(line.get(at..)?)?;
     let found = of_words(line, unix_ns, (at, at + length));
+    found.level.is_some().then(|| found.into())
+}
+
+/// A date without a century is a time only where a level follows.
+fn of_short_date(line: &[u8], times: &mut Times) -> Option<FoundHead> {
+    let (unix_ns, length) = times.read_short_date(line)?;
+    let found = of_words(line, unix_ns, (0, length));
     found.level.is_some().then(|| found.into())
 }
 

@@ -181,15 +181,66 @@ impl Times {
             minute,
             is_utc: false,
         };
-        let this_year = digits(&self.year)?;
         let ns = match year {
             Some(year) => self.minute_ns(dated(year))?,
-            None => match self.minute_ns(dated(this_year)) {
-                Some(ns) if ns <= self.now_ns.saturating_add(DAY_NS) => ns,
-                _ => self.minute_ns(dated(this_year - 1))?,
-            },
+            None => self.of_some_year(dated(0))?,
         };
         Some((ns.saturating_add(second_ns), at))
+    }
+
+    /// Nanoseconds of a minute of this year, or of the last one where that would lie ahead.
+    fn of_some_year(&mut self, minute: Minute) -> Option<u64> {
+        let this_year = digits(&self.year)?;
+        let dated = |year| Minute { year, ..minute };
+        match self.minute_ns(dated(this_year)) {
+            Some(ns) if ns <= self.now_ns.saturating_add(DAY_NS) => Some(ns),
+            _ => self.minute_ns(dated(this_year - 1)),
+        }
+    }
+
+    /// Reads dates without names and without a century, each of which is a time only in its own place: `17/06/09 20:10:40` as
+    /// log4j has it, `081109 203615` as old Hadoop, `03-17 16:13:38.811` as Android, `20171223-22:15:29:606`.
+    pub(crate) fn read_short_date(&mut self, text: &[u8]) -> ReadTime {
+        let two = |at: usize| digits(text.get(at..at + 2)?);
+        let form: [u8; 2] = [*text.get(2)?, *text.get(6)?];
+        // Year, month, day, place of the clock.
+        let (year, month, day, at) = match form {
+            [b'/', _] if text.get(5) == Some(&b'/') => (Some(2000 + two(0)?), two(3)?, two(6)?, 9),
+            [b'-', _] if text.get(5) == Some(&b' ') => (None, two(0)?, two(3)?, 6),
+            [_, b' '] => (Some(2000 + two(0)?), two(2)?, two(4)?, 7),
+            _ if text.get(8) == Some(&b'-') => (digits(text.get(..4)?), two(4)?, two(6)?, 9),
+            _ => return None,
+        };
+        let clock = text.get(at..)?;
+        let (hour, minute, second_ns, length) = match form[1] {
+            b' ' if form[0] != b'/' && form[0] != b'-' => {
+                let number = |at: usize, end| two(at).filter(|number| *number < end);
+                (number(7, 24)?, number(9, 60)?, number(11, 61)? * 1_000_000_000, 6)
+            }
+            _ => read_clock(clock)?,
+        };
+        let minute = Minute {
+            year: year.unwrap_or(0),
+            month,
+            day,
+            hour,
+            minute,
+            is_utc: false,
+        };
+        let ns = match year {
+            Some(_) => self.minute_ns(minute)?,
+            None => self.of_some_year(minute)?,
+        };
+        let mut end = at + length;
+        let mut ns = ns.saturating_add(second_ns);
+        // Milliseconds behind a colon.
+        if text.get(end) == Some(&b':')
+            && let Some(ms) = text.get(end + 1..end + 4).and_then(digits)
+        {
+            ns += ms * 1_000_000;
+            end += 4;
+        }
+        Some((ns, end))
     }
 
     /// Reads `12:34:56.789` as a time of today, or of yesterday where that would lie ahead.
@@ -278,6 +329,37 @@ mod tests {
         let late = times().read_time_of_day(b"23:59:59.5 x");
         assert_eq!(late, Some((1_795_219_199_500_000_000, 10)));
         assert_eq!(times().read_time_of_day(b"12:34:56,000 x"), Some((TIME, 12)));
+    }
+
+    #[test]
+    fn short_dates_are_read() {
+        let at = |text: &str| {
+            let (ns, length) = times().read_short_date(text.as_bytes()).expect(text);
+            (crate::times::iso_text(ns), length)
+        };
+        for (text, time, length) in [
+            ("17/06/09 20:10:40 INFO x", "2017-06-09T20:10:40.000000000Z", 17),
+            ("081109 203615 148 INFO x", "2008-11-09T20:36:15.000000000Z", 13),
+            ("20171223-22:15:29:606|x", "2017-12-23T22:15:29.606000000Z", 21),
+        ] {
+            assert_eq!(at(text), (time.to_owned(), length), "{text}");
+        }
+        assert!(
+            at("03-17 16:13:38.811  1702 D x")
+                .0
+                .ends_with("-03-17T16:13:38.811000000Z")
+        );
+        for text in [
+            "",
+            "12",
+            "17/06/09",
+            "081109 253615 x",
+            "03-17 16:1",
+            "12345678",
+            "99/99/99 20:10:40 x",
+        ] {
+            assert_eq!(times().read_short_date(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

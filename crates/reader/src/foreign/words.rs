@@ -87,7 +87,13 @@ impl HeadWords {
                 }
                 if is_pid { from + 3 + length } else { start }
             }
-            _ => start,
+            // `, Info                  CBS    text`, as Windows has it.
+            [b',', b' ', ..] if from > 0 => {
+                let (word, behind) = word_at(rest.get(2..).unwrap_or(b""));
+                let ends = behind.starts_with(b" ") && words.take_level(word, from + 2).is_some();
+                if ends { from + 2 + word.len() } else { start }
+            }
+            _ => words.read_logcat(line, start).unwrap_or(start),
         };
         for number in 0..WORDS_MAX {
             at = skip_separators(line, at);
@@ -135,6 +141,35 @@ impl HeadWords {
             at += memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
         }
         words
+    }
+
+    /// `1702  8671 D `: process, thread and level, as Android has them.
+    fn read_logcat(&mut self, line: &[u8], start: usize) -> Option<usize> {
+        let number = |at: usize| {
+            let rest = line.get(at..).unwrap_or(b"");
+            let length = rest
+                .iter()
+                .take(10)
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+            (length > 0 && rest.get(length) == Some(&b' ')).then(|| Part::new(at, at + length))
+        };
+        let pid = number(start)?;
+        let thread = number(skip_blanks(line, pid.end()))?;
+        let at = skip_blanks(line, thread.end());
+        let level = match line.get(at..at + 2)? {
+            b"V " => Level::Trace,
+            b"D " => Level::Debug,
+            b"I " => Level::Info,
+            b"W " => Level::Warn,
+            b"E " => Level::Error,
+            b"F " => Level::Fatal,
+            _ => return None,
+        };
+        (self.pid, self.thread) = (pid, thread);
+        (self.level, self.level_part) = (Some(level), Part::new(at, at + 1));
+        self.message = at + 2;
+        Some(at + 2)
     }
 
     fn read_celery(&mut self, line: &[u8], at: usize) -> Option<usize> {

@@ -1,0 +1,230 @@
+//! Addresses of engines: `ENGINE://HOST:PORT/WHERE?OPTION=VALUE`, one form for all.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use std::fmt;
+use std::str::FromStr;
+
+/// An engine that this build knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Kafka,
+    Otlp,
+    ClickHouse,
+    Elastic,
+    Loki,
+    VictoriaLogs,
+    Syslog,
+    Stdout,
+}
+
+/// A kind of address: its scheme, the engine, the scheme of its transport, and the options that it has.
+struct Known {
+    scheme: &'static str,
+    kind: Kind,
+    transport: &'static str,
+    options: &'static [&'static str],
+}
+
+const HTTP_OPTIONS: &[&str] = &["user", "password_file", "token_file", "tls_ca"];
+const KAFKA_OPTIONS: &[&str] = &["key", "acks", "compression", "config_file"];
+const CLICKHOUSE_OPTIONS: &[&str] = &["user", "password_file", "tls_ca"];
+const LOKI_OPTIONS: &[&str] = &["user", "password_file", "token_file", "tls_ca", "tenant"];
+
+macro_rules! known {
+    ($($scheme:literal $kind:ident $transport:literal $options:expr;)+) => {
+        &[$(Known { scheme: $scheme, kind: Kind::$kind, transport: $transport, options: $options }),+]
+    };
+}
+
+static KNOWN: &[Known] = known! {
+    "kafka" Kafka "tcp" KAFKA_OPTIONS;
+    "otlp+http" Otlp "http" HTTP_OPTIONS;
+    "otlp+https" Otlp "https" HTTP_OPTIONS;
+    "otlp" Otlp "grpc" HTTP_OPTIONS;
+    "clickhouse+http" ClickHouse "http" CLICKHOUSE_OPTIONS;
+    "clickhouse+https" ClickHouse "https" CLICKHOUSE_OPTIONS;
+    "elastic+http" Elastic "http" HTTP_OPTIONS;
+    "elastic+https" Elastic "https" HTTP_OPTIONS;
+    "loki+http" Loki "http" LOKI_OPTIONS;
+    "loki+https" Loki "https" LOKI_OPTIONS;
+    "victorialogs+http" VictoriaLogs "http" HTTP_OPTIONS;
+    "victorialogs+https" VictoriaLogs "https" HTTP_OPTIONS;
+    "syslog+tcp" Syslog "tcp" &[];
+    "syslog+udp" Syslog "udp" &[];
+    "stdout" Stdout "stdout" &[];
+};
+
+/// Address of an engine.
+///
+/// ```
+/// use logdrive_engines::EngineAddress;
+/// let address: EngineAddress = "kafka://one:9092,two:9092/logs?key=host".parse()?;
+/// assert_eq!(address.to_string(), "kafka://one:9092,two:9092/logs?key=host");
+/// assert!("kafka://one:9092".parse::<EngineAddress>().is_err());
+/// # Ok::<(), logdrive_engines::EngineError>(())
+/// ```
+#[derive(Clone)]
+pub struct EngineAddress {
+    text: String,
+    known: &'static Known,
+    /// What stands before the first slash.
+    pub(crate) hosts: String,
+    /// What stands behind it.
+    pub(crate) place: String,
+    options: Vec<(String, String)>,
+}
+
+impl EngineAddress {
+    /// Whether a text has the form of an engine's address, though perhaps of none that is known.
+    pub fn is_one(text: &str) -> bool {
+        let scheme = text.split("://").next().unwrap_or_default();
+        KNOWN.iter().any(|known| known.scheme == scheme)
+    }
+
+    /// Scheme of the transport, such as `https`.
+    pub(crate) fn transport(&self) -> &'static str {
+        self.known.transport
+    }
+
+    /// Value of an option.
+    pub(crate) fn option(&self, name: &str) -> Option<&str> {
+        let found = self.options.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Content of the file that an option names, without its last line end.
+    pub(crate) fn option_file(&self, name: &str) -> Result<Option<String>, EngineError> {
+        let Some(path) = self.option(name) else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path).map_err(EngineError::file("read", path.as_ref()))?;
+        Ok(Some(text.trim_end().to_owned()))
+    }
+
+    /// Makes the client. Does not wait for the engine.
+    pub(crate) fn open(&self) -> Result<Box<dyn Engine>, EngineError> {
+        Ok(match self.known.kind {
+            #[cfg(feature = "kafka")]
+            Kind::Kafka => Box::new(crate::kafka::Kafka::new(self)?),
+            #[cfg(feature = "otlp")]
+            Kind::Otlp => crate::otlp::open(self)?,
+            #[cfg(feature = "http")]
+            Kind::ClickHouse => Box::new(crate::clickhouse::ClickHouse::new(self)?),
+            #[cfg(feature = "http")]
+            Kind::Elastic => Box::new(crate::elastic::Elastic::new(self)?),
+            #[cfg(feature = "http")]
+            Kind::Loki => Box::new(crate::loki::Loki::new(self)?),
+            #[cfg(feature = "http")]
+            Kind::VictoriaLogs => Box::new(crate::victoria_logs::VictoriaLogs::new(self)?),
+            Kind::Syslog => Box::new(crate::syslog::Syslog::new(self)?),
+            Kind::Stdout => Box::new(crate::stdout::Stdout::default()),
+            #[cfg(not(all(feature = "kafka", feature = "otlp", feature = "http")))]
+            _ => return Err(self.wrong("this build has no client of it: build with its feature")),
+        })
+    }
+
+    pub(crate) fn wrong(&self, why: impl Into<String>) -> EngineError {
+        EngineError::Address {
+            address: self.text.clone(),
+            why: why.into(),
+        }
+    }
+}
+
+impl fmt::Display for EngineAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for EngineAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EngineAddress").field(&self.text).finish()
+    }
+}
+
+impl PartialEq for EngineAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl FromStr for EngineAddress {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let wrong = |why: String| EngineError::Address {
+            address: text.to_owned(),
+            why,
+        };
+        let (scheme, rest) = text.split_once("://").unwrap_or((text, ""));
+        let Some(known) = KNOWN.iter().find(|known| known.scheme == scheme) else {
+            let schemes: Vec<&str> = KNOWN.iter().map(|known| known.scheme).collect();
+            return Err(wrong(format!(
+                "no engine; an address begins with one of {}",
+                schemes.join(", ")
+            )));
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (hosts, place) = rest.split_once('/').unwrap_or((rest, ""));
+        if hosts.contains('@') {
+            return Err(wrong(
+                "a password has no place in an address: use ?user=NAME&password_file=FILE".to_owned(),
+            ));
+        }
+        if hosts.is_empty() && known.kind != Kind::Stdout {
+            return Err(wrong(format!("no host: expected {scheme}://HOST:PORT")));
+        }
+        let needed = match known.kind {
+            Kind::Kafka => Some("a topic, such as kafka://HOST:9092/logs"),
+            Kind::ClickHouse => Some("a table, such as clickhouse+http://HOST:8123/logs"),
+            Kind::Elastic => Some("an index, such as elastic+http://HOST:9200/logs"),
+            _ => None,
+        };
+        if let Some(needed) = needed.filter(|_| place.is_empty()) {
+            return Err(wrong(format!("it needs {needed}")));
+        }
+        let mut options = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !known.options.contains(&key) {
+                let options = match known.options {
+                    [] => "it has none".to_owned(),
+                    all => format!("it has {}", all.join(", ")),
+                };
+                return Err(wrong(format!("no option {key}; {options}")));
+            }
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            known,
+            hosts: hosts.to_owned(),
+            place: place.to_owned(),
+            options,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_is_expected() {
+        for (text, why) in [
+            ("ftp://x", "no engine"),
+            ("kafka:///logs", "no host"),
+            ("kafka://x:9092", "a topic"),
+            ("elastic+http://x:9200/", "an index"),
+            ("kafka://me:secret@x:9092/logs", "password_file"),
+            ("kafka://x:9092/logs?colour=red", "no option colour; it has key"),
+            ("syslog+tcp://x:601?a=b", "it has none"),
+        ] {
+            let error = text.parse::<EngineAddress>().expect_err(text);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert!(EngineAddress::is_one("loki+http://x") && !EngineAddress::is_one("unix:///x"));
+    }
+}

@@ -1,0 +1,379 @@
+//! Batches of records, as engines see them: the rows of some blocks, and the means to take each record apart.
+
+use crate::error::EngineError;
+use crate::json::put_string;
+use crate::limits::{LINE_BYTES, TEXT_CALLSITES_MAX};
+use logdrive_drain::layout::{
+    Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
+};
+use logdrive_reader::foreign::{ForeignParser, dynamic_callsite};
+use logdrive_store::{Block, DictionaryThread, RowProcess, Rows, StoreError};
+use logdrive_wire::{Callsite, Level, Value, each_field};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Callsite of records, ready to be laid out.
+#[derive(Debug)]
+struct RecordSite {
+    callsite: Callsite,
+    process: Option<RowProcess>,
+    json: Plan,
+    message: Plan,
+}
+
+/// Block of a segment whose rows were read.
+#[derive(Debug)]
+pub(crate) struct BatchBlock {
+    sites: Vec<RecordSite>,
+    threads: Vec<DictionaryThread>,
+    rows: Vec<u8>,
+    records: usize,
+    /// Least time of its records.
+    first_ns: u64,
+}
+
+impl BatchBlock {
+    /// Time of its oldest record, in nanoseconds since 1970; `None` where it has none.
+    pub(crate) fn first_ns(&self) -> Option<u64> {
+        (self.records > 0).then_some(self.first_ns)
+    }
+
+    /// Number of its records.
+    pub(crate) fn records(&self) -> usize {
+        self.records
+    }
+
+    /// Bytes of its rows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// Layouts of records, and memory that is kept from one to the next.
+#[derive(Debug)]
+pub(crate) struct RecordLayouts {
+    json: Layout,
+    message: Layout,
+    space: Vec<u8>,
+    payload: Vec<u8>,
+    parser: ForeignParser,
+    /// Callsites of lines of text, by level and target.
+    texts: HashMap<(Level, String), Arc<RecordSite>>,
+}
+
+impl RecordLayouts {
+    pub(crate) fn new() -> Result<Self, EngineError> {
+        let message: LayoutOptions = Style::Pattern("{raw_message}".to_owned()).into();
+        Ok(Self {
+            json: Layout::new(Style::Json.into(), ProcessInfo::default())?,
+            message: Layout::new(message, ProcessInfo::default())?,
+            space: vec![0; LINE_BYTES],
+            payload: Vec::new(),
+            parser: ForeignParser::default(),
+            texts: HashMap::new(),
+        })
+    }
+
+    /// Reads the rows of a block.
+    pub(crate) fn read(&self, block: &Block) -> Result<BatchBlock, StoreError> {
+        let head = block.head();
+        let sites = head.callsites.iter();
+        Ok(BatchBlock {
+            sites: sites
+                .map(|known| self.site(known.callsite.clone(), known.process.clone()))
+                .collect(),
+            threads: head.threads.clone(),
+            rows: block.rows()?,
+            records: head.records,
+            first_ns: head.times.0,
+        })
+    }
+
+    fn site(&self, callsite: Callsite, process: Option<RowProcess>) -> RecordSite {
+        let json = match &process {
+            None => self.json.compile(&callsite),
+            Some(process) => {
+                let process = ProcessInfo {
+                    app: process.app.clone(),
+                    pid: process.pid,
+                    host: process.host.clone(),
+                };
+                self.json.compile_for(&callsite, &process)
+            }
+        };
+        RecordSite {
+            message: self.message.compile(&callsite),
+            json,
+            callsite,
+            process,
+        }
+    }
+
+    /// Takes a line of text apart; its values are in `payload` then. Returns its callsite, time and thread.
+    fn read_text(&mut self, line: &[u8]) -> (Arc<RecordSite>, Option<u64>, String) {
+        let mut found = self.parser.read(line);
+        self.payload.clear();
+        if !found.encode(&mut self.payload) {
+            // The line whole, instead of a part of its fields.
+            self.payload.clear();
+            found.message = line.to_vec();
+            found.fields.clear();
+            found.encode(&mut self.payload);
+        }
+        let mut key = (found.level.unwrap_or(Level::Info), found.target);
+        if self.texts.len() >= TEXT_CALLSITES_MAX && !self.texts.contains_key(&key) {
+            key.1.clear();
+        }
+        let known = self.texts.get(&key).cloned();
+        let site = known.unwrap_or_else(|| {
+            let site = Arc::new(self.site(dynamic_callsite(key.0, &key.1), None));
+            self.texts.insert(key, Arc::clone(&site));
+            site
+        });
+        (site, found.unix_ns, found.thread)
+    }
+}
+
+/// Part of a batch that is handed to an engine at once.
+#[derive(Debug)]
+pub(crate) struct EngineBatch<'a> {
+    blocks: &'a [BatchBlock],
+    layouts: &'a mut RecordLayouts,
+    /// Id of the delivery: with a record's number it names the record for ever.
+    delivery: &'a str,
+    /// Number of the first record of the blocks.
+    first: u64,
+    /// Places in the blocks of the records that are meant.
+    range: Range<usize>,
+}
+
+impl<'a> EngineBatch<'a> {
+    /// All records of some blocks.
+    pub(crate) fn new(
+        blocks: &'a [BatchBlock],
+        layouts: &'a mut RecordLayouts,
+        delivery: &'a str,
+        first: u64,
+    ) -> Self {
+        let count = blocks.iter().map(BatchBlock::records).sum();
+        Self {
+            blocks,
+            layouts,
+            delivery,
+            first,
+            range: 0..count,
+        }
+    }
+
+    /// Some of its records.
+    pub(crate) fn part(&mut self, range: Range<usize>) -> EngineBatch<'_> {
+        EngineBatch {
+            blocks: self.blocks,
+            layouts: self.layouts,
+            delivery: self.delivery,
+            first: self.first,
+            range,
+        }
+    }
+
+    /// Number of its first record: they count on from there.
+    pub(crate) fn first_number(&self) -> u64 {
+        self.first + self.range.start as u64
+    }
+
+    /// Number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Id of the delivery.
+    pub(crate) fn delivery(&self) -> &'a str {
+        self.delivery
+    }
+
+    /// Name of the batch: the same for the same records, and for no others.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}-{}", self.delivery, self.first_number(), self.len())
+    }
+
+    /// Visits the records in their order.
+    pub(crate) fn each(&mut self, each: &mut dyn FnMut(&mut EngineRecord<'_>)) {
+        let mut before = 0;
+        for block in self.blocks {
+            let end = before + block.records;
+            if end > self.range.start && before < self.range.end {
+                self.each_of(block, before, each);
+            }
+            before = end;
+        }
+    }
+
+    fn each_of(&mut self, block: &BatchBlock, before: usize, each: &mut dyn FnMut(&mut EngineRecord<'_>)) {
+        let mut rows = Rows::new(&block.rows);
+        let mut place = before;
+        // Rows of a block are sound: it made them.
+        while place < self.range.end
+            && let Ok(Some(row)) = rows.next_row()
+        {
+            let at = place;
+            place += 1;
+            if at < self.range.start {
+                continue;
+            }
+            let number = self.first + at as u64;
+            let known = row.callsite.and_then(|number| block.sites.get(number as usize));
+            let thread = row.thread.and_then(|number| block.threads.get(number as usize));
+            let Some(site) = known else {
+                self.visit_text(row.payload, (at, number, row.unix_ns), each);
+                continue;
+            };
+            let record = Record {
+                unix_ns: row.unix_ns,
+                thread: Thread {
+                    name: thread.map_or("", |thread| &thread.name),
+                    id: thread.map_or(0, |thread| thread.id),
+                },
+                payload: row.payload,
+            };
+            let RecordLayouts {
+                json, message, space, ..
+            } = &mut *self.layouts;
+            each(&mut EngineRecord {
+                place: at,
+                number,
+                site,
+                record,
+                layouts: (json, message),
+                space,
+            });
+        }
+    }
+
+    fn visit_text(
+        &mut self,
+        line: &[u8],
+        (place, number, stored_ns): (usize, u64, u64),
+        each: &mut dyn FnMut(&mut EngineRecord<'_>),
+    ) {
+        let (site, unix_ns, thread) = self.layouts.read_text(line);
+        let RecordLayouts {
+            json,
+            message,
+            space,
+            payload,
+            ..
+        } = &mut *self.layouts;
+        each(&mut EngineRecord {
+            place,
+            number,
+            site: &site,
+            record: Record {
+                unix_ns: unix_ns.unwrap_or(stored_ns),
+                thread: Thread { name: &thread, id: 0 },
+                payload,
+            },
+            layouts: (json, message),
+            space,
+        });
+    }
+}
+
+/// One record of a batch.
+#[derive(Debug)]
+pub(crate) struct EngineRecord<'a> {
+    /// Its place in the batch.
+    pub(crate) place: usize,
+    /// Its number in the delivery.
+    pub(crate) number: u64,
+    site: &'a RecordSite,
+    record: Record<'a>,
+    /// Those of JSON and of messages.
+    layouts: (&'a mut Layout, &'a mut Layout),
+    space: &'a mut Vec<u8>,
+}
+
+impl EngineRecord<'_> {
+    /// Its time, in nanoseconds since 1970.
+    pub(crate) fn unix_ns(&self) -> u64 {
+        self.record.unix_ns
+    }
+
+    /// Its level.
+    pub(crate) fn level(&self) -> Level {
+        self.site.callsite.level
+    }
+
+    /// Its target, or its module where it has none; may be empty.
+    pub(crate) fn target(&self) -> &str {
+        self.site.callsite.target_or_module()
+    }
+
+    /// Its source file and line; empty and 0 where they are unknown.
+    pub(crate) fn place_in_code(&self) -> (&str, u32) {
+        (&self.site.callsite.file, self.site.callsite.line)
+    }
+
+    /// Its thread.
+    pub(crate) fn thread(&self) -> Thread<'_> {
+        self.record.thread
+    }
+
+    /// The process that it is of, where that is known.
+    pub(crate) fn process(&self) -> Option<&RowProcess> {
+        self.site.process.as_ref()
+    }
+
+    /// Visits its fields with their keys.
+    pub(crate) fn each_field(&self, each: &mut dyn FnMut(&str, Value<'_>)) {
+        each_field(&self.site.callsite, self.record.payload, &mut |key, value| {
+            if !matches!(value, Value::Message(_) | Value::Scope(_)) {
+                each(key, value);
+            }
+        });
+    }
+
+    /// Its message, with its arguments in place. Bytes that are not UTF-8 are replaced.
+    pub(crate) fn message(&mut self) -> String {
+        let text = lay_out(self.layouts.1, &self.site.message, &self.record, self.space);
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// It as an object of JSON, on one line without its end.
+    pub(crate) fn json(&mut self) -> &[u8] {
+        lay_out(self.layouts.0, &self.site.json, &self.record, self.space)
+    }
+
+    /// Appends the object with the host, where that is known and no field has its name.
+    pub(crate) fn put_json(&mut self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let site = self.site;
+        out.extend_from_slice(self.json());
+        let host = site.process.as_ref().map_or("", |process| &process.host);
+        let line = out.get(start..).unwrap_or_default();
+        if host.is_empty() || memchr::memmem::find(line, b"\"host\":").is_some() || !line.ends_with(b"}") {
+            return;
+        }
+        out.pop();
+        out.extend_from_slice(if out.len() > start + 1 {
+            b",\"host\":"
+        } else {
+            b"\"host\":"
+        });
+        put_string(out, host.as_bytes());
+        out.push(b'}');
+    }
+}
+
+/// Lays a record out in a space that is larger than any line.
+fn lay_out<'a>(layout: &mut Layout, plan: &Plan, record: &Record<'_>, space: &'a mut [u8]) -> &'a [u8] {
+    let mut out = LineBuffer::new(space);
+    if layout.line(plan, record, &mut out) == Outcome::Overflow {
+        out = LineBuffer::new(space);
+        // A line that not even its mark fits into would be empty; the space is larger.
+        let _ = layout.line_cut(plan, record, &mut out);
+    }
+    let length = out.len();
+    let line = space.get(..length).unwrap_or(b"");
+    line.strip_suffix(b"\n").unwrap_or(line)
+}

@@ -1,0 +1,48 @@
+//! Outputs to the engines that carry and keep logs beyond one machine.
+//!
+//! ```text
+//! log of segments ─► SegmentSource ─► EngineBatch ─► Engine     Kafka, ClickHouse, Loki, ...
+//!                        ▲                │
+//!                        └── state ◄──────┘                     what the engine has
+//! ```
+//!
+//! The log on disk is the queue: a collector, an agent or a program writes it, and a [`Delivery`] reads it behind them. While
+//! the engine is away the log grows, up to its retention. Every record has an id, the delivery's and a number, that stays the
+//! same through retries, kills and restarts, and batches that were begun are handed over again with the same records, so that
+//! engines that look for ids or tokens have each record once. `docs/engines.md` says which do.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+#![forbid(unsafe_code)]
+
+mod address;
+mod batch;
+#[cfg(feature = "http")]
+mod clickhouse;
+mod dead_letters;
+mod delivery;
+#[cfg(feature = "http")]
+mod elastic;
+mod engine;
+mod error;
+#[cfg(feature = "http")]
+mod http;
+mod json;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod limits;
+#[cfg(feature = "http")]
+mod loki;
+#[cfg(feature = "otlp")]
+mod otlp;
+mod source;
+mod state;
+mod stdout;
+mod syslog;
+#[cfg(feature = "http")]
+mod victoria_logs;
+
+pub use address::EngineAddress;
+#[cfg(feature = "http")]
+pub use clickhouse::CLICKHOUSE_TABLE;
+pub use delivery::{Delivery, DeliveryCounts, DeliveryOptions};
+pub use error::EngineError;
+pub use source::WrittenEnd;

@@ -1,0 +1,174 @@
+//! Syslog after RFC 5424, over TCP in octet-counted frames (RFC 6587), or in datagrams. Neither has acknowledgements: bytes in
+//! the buffers of a connection that breaks are lost, so that its last batch is sent again. `id` in the structured data tells
+//! twins.
+
+use crate::address::EngineAddress;
+use crate::batch::EngineBatch;
+use crate::engine::Engine;
+use crate::error::{EngineError, Refusal};
+use crate::json::value_text;
+use crate::limits::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
+use logdrive_reader::iso_text;
+use logdrive_wire::Level;
+use std::io::{self, Write};
+use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
+
+/// Bytes of a datagram that any network carries in one piece or in few.
+const DATAGRAM_BYTES_MAX: usize = 8 << 10;
+
+/// Way to the server.
+#[derive(Debug)]
+enum Way {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// Client of a syslog server.
+#[derive(Debug)]
+pub(crate) struct Syslog {
+    hosts: String,
+    is_udp: bool,
+    way: Option<Way>,
+    bytes: Vec<u8>,
+}
+
+impl Syslog {
+    pub(crate) fn new(address: &EngineAddress) -> Result<Self, EngineError> {
+        if !address.hosts.contains(':') {
+            return Err(address.wrong("no port: syslog has 514 or 601"));
+        }
+        Ok(Self {
+            hosts: address.hosts.clone(),
+            is_udp: address.transport() == "udp",
+            way: None,
+            bytes: Vec::new(),
+        })
+    }
+
+    fn connect(&self) -> io::Result<Way> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in self.hosts.to_socket_addrs()? {
+            if self.is_udp {
+                let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(address)?;
+                return Ok(Way::Udp(socket));
+            }
+            match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+                Ok(stream) => {
+                    stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
+                    return Ok(Way::Tcp(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn send(&mut self, batch: &mut EngineBatch<'_>) -> io::Result<()> {
+        let mut way = match self.way.take() {
+            Some(way) => way,
+            None => self.connect()?,
+        };
+        let (bytes, is_udp) = (&mut self.bytes, self.is_udp);
+        bytes.clear();
+        let mut message = Vec::new();
+        let mut sent = Ok(());
+        let delivery = batch.delivery();
+        batch.each(&mut |record| {
+            message.clear();
+            put_message(record, delivery, &mut message);
+            match &way {
+                Way::Udp(socket) if sent.is_ok() => {
+                    message.truncate(DATAGRAM_BYTES_MAX);
+                    sent = socket.send(&message).map(|_| ());
+                }
+                Way::Udp(_) => {}
+                Way::Tcp(_) => {
+                    // Writing to memory does not fail.
+                    let _ = write!(bytes, "{} ", message.len());
+                    bytes.extend_from_slice(&message);
+                }
+            }
+        });
+        sent?;
+        if let (Way::Tcp(stream), false) = (&mut way, is_udp) {
+            // A peer that has closed says so only to a read; else the first write after that is lost.
+            stream.set_nonblocking(true)?;
+            let closed = matches!(stream.peek(&mut [0]), Ok(0));
+            stream.set_nonblocking(false)?;
+            if closed {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            stream.write_all(bytes)?;
+        }
+        self.way = Some(way);
+        Ok(())
+    }
+}
+
+impl Engine for Syslog {
+    fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
+        self.send(batch).map_err(|cause| Refusal::Retry {
+            why: format!("{}: {cause}", self.hosts),
+            after: None,
+        })
+    }
+}
+
+/// Severity of a level.
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::Trace | Level::Debug => 7,
+        Level::Info => 6,
+        Level::Warn => 4,
+        Level::Error => 3,
+        Level::Fatal => 2,
+    }
+}
+
+/// Appends a message: head, structured data with the fields, text.
+fn put_message(record: &mut crate::batch::EngineRecord<'_>, delivery: &str, out: &mut Vec<u8>) {
+    // Facility 1: messages of users' programs.
+    let priority = 8 + severity(record.level());
+    let time = iso_text(record.unix_ns());
+    // Six digits behind the second are what the standard allows.
+    let time = time.get(..26).unwrap_or(&time);
+    let name = |text: &str, most: usize| -> String {
+        let plain: String = text.chars().filter(char::is_ascii_graphic).take(most).collect();
+        if plain.is_empty() { "-".to_owned() } else { plain }
+    };
+    let (host, app, pid) =
+        record
+            .process()
+            .map_or(("-".to_owned(), "-".to_owned(), "-".to_owned()), |process| {
+                (
+                    name(&process.host, 255),
+                    name(&process.app, 48),
+                    process.pid.to_string(),
+                )
+            });
+    let target = name(record.target(), 32);
+    let number = record.number;
+    // Writing to memory does not fail, here and below.
+    let _ = write!(
+        out,
+        "<{priority}>1 {time}Z {host} {app} {pid} {target} [logdrive@32473 id=\"{delivery}-{number}\""
+    );
+    record.each_field(&mut |key, value| {
+        let is_allowed = |c: &char| c.is_ascii_graphic() && !matches!(c, '=' | ']' | '"');
+        let key: String = key.chars().filter(is_allowed).take(32).collect();
+        if key.is_empty() {
+            return;
+        }
+        let _ = write!(out, " {key}=\"");
+        for c in value_text(value).chars() {
+            if matches!(c, '"' | '\\' | ']') {
+                out.push(b'\\');
+            }
+            out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        out.push(b'"');
+    });
+    let _ = write!(out, "] {}", record.message());
+}
