@@ -172,7 +172,7 @@ fn a_record_that_is_refused_is_a_dead_letter_and_the_others_are_delivered() {
     let expected: Vec<u64> = (0..40).filter(|number| *number != 17).collect();
     assert_eq!(found, expected);
     let letters = std::fs::read_to_string(directory.path().join("dead-letters.jsonl")).expect("a file");
-    let letter: serde_json::Value = serde_json::from_str(&letter).expect("one line of json");
+    let letter: serde_json::Value = serde_json::from_str(&letters).expect("one line of json");
     assert_eq!(letter["record"]["n"], 17);
     assert!(letter["why"].as_str().expect("a text").contains("no such order"));
     assert!(letter["id"].as_str().expect("a text").ends_with("-17"));
