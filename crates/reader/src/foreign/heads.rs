@@ -222,11 +222,6 @@ pub(crate) fn behind_digit(line: &[u8], times: &mut Times) -> Option<FoundHead> 
             None => of_short_date(line, times),
         },
         b' ' if count == 6 => of_short_date(line, times),
-        b'-' if count == 8 => {
-            let (unix_ns, length) = times.read_short_date(line)?;
-            let is_framed = line.get(length) == Some(&b'|');
-            is_framed.then(|| of_words(line, unix_ns, (0, length)).into())
-        }
         b'.' | b' ' if count == 10 => {
             let (unix_ns, length) = Times::read_epoch(line)?;
             // As `journalctl -o short-unix` has it.
