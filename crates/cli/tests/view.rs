@@ -163,6 +163,25 @@ fn what_comes_is_followed_and_a_signal_gives_the_terminal_back() {
 }
 
 #[test]
+fn a_segment_is_read_in_place_without_a_copy() {
+    let dir = tempfile::tempdir().expect("a directory");
+    put_log(&dir.path().join("app.log"), 200);
+    support::stdout(dir.path(), &["import", "app.log", "-o", "app.segment"]);
+    // There is no room for a copy.
+    let view = "TMPDIR=/nonexistent \"$LOGDRIVE\" --color never view app.segment";
+    let Some(terminal) = Terminal::start(dir.path(), "segment", view) else {
+        return;
+    };
+    terminal.wait_for("id=199");
+    terminal.press(&["g"]);
+    terminal.wait_for("id=0\n");
+    terminal.press(&["/", "id=77", "Enter"]);
+    terminal.wait_for("08:01:17.000000000");
+    terminal.press(&["q"]);
+    terminal.wait_for("status 0");
+}
+
+#[test]
 fn cat_goes_through_a_pager_on_a_terminal_only() {
     let dir = tempfile::tempdir().expect("a directory");
     put_log(&dir.path().join("app.log"), 2);

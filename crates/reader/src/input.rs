@@ -235,8 +235,23 @@ fn reader_behind(first: Vec<u8>, file: File) -> io::Result<(Box<dyn Read + Send 
 /// # Errors
 /// When it cannot be opened or read.
 pub fn is_plain_text(path: &Path) -> Result<bool, ReadError> {
+    let first = first_of_file(path)?;
+    Ok(first.is_some_and(|first| Compression::of(&first).is_none() && first != MAGIC))
+}
+
+/// Returns whether a file is read in pages, in any order: it is a regular one, and not compressed.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn is_paged(path: &Path) -> Result<bool, ReadError> {
+    let first = first_of_file(path)?;
+    Ok(first.is_some_and(|first| Compression::of(&first).is_none()))
+}
+
+/// First bytes of a regular file; none of anything else.
+fn first_of_file(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
     if path.as_os_str() == "-" {
-        return Ok(false);
+        return Ok(None);
     }
     let kind = std::fs::metadata(path)
         .map_err(ReadError::open(path))?
@@ -247,11 +262,10 @@ pub fn is_plain_text(path: &Path) -> Result<bool, ReadError> {
         });
     }
     if !kind.is_file() {
-        return Ok(false);
+        return Ok(None);
     }
     let mut file = File::open(path).map_err(ReadError::open(path))?;
-    let first = first_bytes(&mut file).map_err(ReadError::read(path))?;
-    Ok(Compression::of(&first).is_none() && first != MAGIC)
+    first_bytes(&mut file).map(Some).map_err(ReadError::read(path))
 }
 
 /// Compression of a file.

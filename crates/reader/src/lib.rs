@@ -50,7 +50,7 @@ pub use error::{ReadError, io_text};
 pub use escape::{Writing, put_json, put_safe, unescape};
 pub use filter::{Filter, LineFilter, Needle};
 pub use formatter::{Formatter, Shape};
-pub use input::{Input, decoder, is_plain_text};
+pub use input::{Input, decoder, is_paged, is_plain_text};
 pub use last::Last;
 pub use limits::{CHUNK_BYTES, DIRECTORY_ENTRIES_MAX, FILES_MAX};
 pub use log_files::{LogFile, log_files};

@@ -89,6 +89,9 @@ pub(crate) const PAGE_BYTES_MIN: u64 = 64 * 1024;
 /// Bytes of a page at most: it is read and taken apart within the time of a few screens.
 pub(crate) const PAGE_BYTES_MAX: u64 = 16 << 20;
 
+/// Bytes of a page that is a block of a segment, as a step counts them: lines of 65536 records.
+pub(crate) const BLOCK_PAGE_BYTES: u64 = 8 << 20;
+
 /// Pages of one log from which on they are larger: their index then takes some megabytes.
 pub(crate) const PAGES_WANTED: u64 = 1 << 16;
 

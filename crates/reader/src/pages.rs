@@ -5,10 +5,11 @@
 //!     └► PageIndex ◄─ indexer         counts of each page, made by a thread behind the screen
 //! ```
 //!
-//! A page has the records that begin in a fixed range of bytes of its log, so any page is read without those before it. What
-//! cannot be read at any place (standard input, compressed files, segments, rings) is first copied as lines into a file
-//! without a name: a [`Spool`]. The index has one entry for each page and not for each record: 10 GB of text take 2 MB.
+//! A page has the records that begin in a fixed range of bytes of its log, so any page is read without those before it; of a
+//! segment, those of a block. What cannot be read at any place (standard input, compressed files, rings) is first copied as lines
+//! into a file without a name: a [`Spool`]. The index has one entry for each page and not for each record: 10 GB of text take 2 MB.
 
+mod blocks;
 mod index;
 mod indexer;
 mod page;

@@ -8,7 +8,7 @@ use crate::typed::{TypedRecord, message_style};
 use logdrive_drain::layout::{
     Layout, LayoutError, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
 };
-use logdrive_store::{Block, BlockHead, Damage, DictionaryCallsite, Rows, SegmentReader};
+use logdrive_store::{Block, BlockHead, Damage, DictionaryCallsite, Rows, SegmentReader, StoreError};
 use logdrive_wire::Level;
 use std::fs::File;
 use std::io::{self, Read};
@@ -73,6 +73,15 @@ impl SegmentLines {
             filled: 0,
             taken: 0,
         })
+    }
+
+    /// The lines of one block, laid out by themselves.
+    pub(crate) fn of_block(&mut self, block: &Block) -> Result<Vec<u8>, StoreError> {
+        (self.filled, self.taken) = (0, 0);
+        self.lines = Vec::new();
+        self.put_rows(block, &block.rows()?);
+        self.lines.truncate(self.filled);
+        Ok(std::mem::take(&mut self.lines))
     }
 
     /// Returns damage that was found since the last call.

@@ -65,8 +65,7 @@ filter away, e and E go to the next error and to the one before, w and W to warn
 Enter unfolds a record, i shows the histogram and b its brush, m and ' set marks and go to them,
 z changes the zone, o chooses fields, y copies, ? shows all keys, q ends.
 
-What can be read only in order (standard input, compressed files, segments, programs without a
-log file) is copied to a file without a name in TMPDIR, or else in /var/tmp, which goes with the
-command.
+What can be read only in order (standard input, compressed files, programs without a log file) is
+copied to a file without a name in TMPDIR, or else in /var/tmp, which goes with the command.
 
 Exit status: 0 all is well, 1 a log could not be opened, 2 the command line is wrong.";

@@ -8,7 +8,7 @@ use crate::tail::past::files_of;
 use logdrive_drain::layout::{LayoutOptions, Style};
 use logdrive_reader::follow::{Follow, FollowOptions, Start};
 use logdrive_reader::pages::{Change, PagedLog, Spool, TimeLine};
-use logdrive_reader::{FILES_MAX, Input, LogFile, is_plain_text, log_files};
+use logdrive_reader::{FILES_MAX, Input, LogFile, is_paged, log_files};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
@@ -87,7 +87,7 @@ impl Sources {
     }
 
     fn add(&mut self, file: LogFile, share: usize, line: &mut TimeLine) -> Result<(), CliError> {
-        if is_plain_text(&file.path)? {
+        if is_paged(&file.path)? {
             line.add(Arc::new(PagedLog::open(&file.path, share)?));
             return Ok(());
         }

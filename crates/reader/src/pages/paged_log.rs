@@ -1,8 +1,9 @@
 //! One log that is read in pages, while it may grow, shrink or be replaced.
 
+use super::blocks::Blocks;
 use super::page::{Page, PageBytes};
 use crate::error::ReadError;
-use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGES_WANTED, RECORD_BYTES_MAX};
+use crate::limits::{BLOCK_PAGE_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PAGES_WANTED, RECORD_BYTES_MAX};
 use crate::times::Times;
 use std::fs::File;
 use std::io;
@@ -33,6 +34,8 @@ pub struct PagedLog {
     /// Path under which it is looked for again; none for a file without a name.
     path: Option<PathBuf>,
     file: File,
+    /// Blocks of a segment, which are its pages.
+    blocks: Option<Blocks>,
     page_bytes: u64,
     length: AtomicU64,
     /// Set if no record of it begins with a time, as far as its first page shows.
@@ -40,7 +43,7 @@ pub struct PagedLog {
 }
 
 impl PagedLog {
-    /// Opens a file that is a text log, and not compressed. `share` is the number of logs that are read together: the more
+    /// Opens a file that is a segment or a text log, and not compressed. `share` is the number of logs that are read together: the more
     /// there are, the smaller are their pages.
     ///
     /// # Errors
@@ -54,13 +57,14 @@ impl PagedLog {
             });
         }
         let name = path.display().to_string();
-        Ok(Self::new(
-            name,
-            Some(path.to_owned()),
-            file,
-            metadata.len(),
-            share,
-        ))
+        let blocks = Blocks::of(&file, metadata.len()).map_err(ReadError::read(path))?;
+        let mut log = Self::new(name, Some(path.to_owned()), file, metadata.len(), share);
+        if blocks.is_some() {
+            // As many bytes as a block has in about.
+            log.page_bytes = BLOCK_PAGE_BYTES;
+            log.blocks = blocks;
+        }
+        Ok(log)
     }
 
     /// Reads a file that has no name, and to which something else writes.
@@ -75,6 +79,7 @@ impl PagedLog {
             name,
             path,
             file,
+            blocks: None,
             page_bytes: wanted.clamp(least, PAGE_BYTES_MAX),
             length: AtomicU64::new(length),
             is_lines: AtomicBool::new(false),
@@ -99,10 +104,13 @@ impl PagedLog {
 
     /// Number of pages.
     pub fn pages(&self) -> u32 {
+        if let Some(blocks) = &self.blocks {
+            return blocks.count();
+        }
         u32::try_from(self.length().div_ceil(self.page_bytes)).unwrap_or(u32::MAX)
     }
 
-    /// Bytes of one page.
+    /// Bytes of one page; of a segment, about those of the lines of a block.
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
@@ -122,6 +130,9 @@ impl PagedLog {
         }
         // Relaxed: see `length`.
         let before = self.length.swap(now.len(), Ordering::Relaxed);
+        if let Some(blocks) = self.blocks.as_ref().filter(|_| before != now.len()) {
+            blocks.find(&self.file, now.len())?;
+        }
         Ok(match now.len().cmp(&before) {
             std::cmp::Ordering::Equal => Change::Nothing,
             std::cmp::Ordering::Greater => Change::Grown,
@@ -134,6 +145,9 @@ impl PagedLog {
     /// # Errors
     /// When the file cannot be read.
     pub fn page(&self, number: u32, times: &mut Times) -> io::Result<Page> {
+        if let Some(blocks) = &self.blocks {
+            return blocks.page(number, &self.file, times);
+        }
         let length = self.length();
         let start = u64::from(number) * self.page_bytes;
         if start >= length {
@@ -226,6 +240,49 @@ mod tests {
             assert!(log.pages() >= 3, "{}", log.pages());
             assert_eq!(String::from_utf8_lossy(&all(&log)), text);
         }
+    }
+
+    fn put_block(segment: &mut Vec<u8>, numbers: std::ops::Range<u64>) {
+        let callsite = logdrive_wire::Callsite {
+            message: "order filled".to_owned(),
+            ..Default::default()
+        };
+        let callsite = logdrive_store::RowCallsite::new(&callsite, None).expect("names are short");
+        let mut writer = logdrive_store::SegmentWriter::new(segment);
+        let thread = logdrive_store::RowThread { id: 1, name: "main" };
+        for number in numbers {
+            let time = 1_795_000_000_000_000_000 + number;
+            writer.record(&callsite, thread, time, &[]).expect("memory");
+        }
+        writer.flush().expect("memory");
+    }
+
+    #[test]
+    fn the_pages_of_a_segment_are_its_blocks_also_those_that_come() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a.segment");
+        let mut segment = Vec::new();
+        put_block(&mut segment, 0..10);
+        let one = segment.len();
+        put_block(&mut segment, 10..20);
+        std::fs::write(&path, &segment).expect("written");
+        let log = PagedLog::open(&path, 1).expect("opened");
+        let count = |log: &PagedLog| String::from_utf8_lossy(&all(log)).matches("order filled").count();
+        assert_eq!((log.pages(), count(&log)), (2, 20));
+        put_block(&mut segment, 20..25);
+        std::fs::write(&path, &segment).expect("written");
+        assert_eq!(log.look().expect("looked"), Change::Grown);
+        assert_eq!((log.pages(), count(&log)), (3, 25));
+        // A flipped bit costs its block, which is told.
+        segment[one - 2] ^= 1;
+        std::fs::write(&path, &segment).expect("written");
+        let mut times = Times::new(TimeZone::UTC);
+        let error = log.page(0, &mut times).expect_err("it is damaged");
+        assert!(error.to_string().contains("checksum"), "{error}");
+        assert_eq!(log.page(1, &mut times).expect("it is sound").records().len(), 10);
+        std::fs::write(&path, &segment[..one]).expect("written");
+        assert_eq!(log.look().expect("looked"), Change::Cut);
+        assert_eq!(log.pages(), 1);
     }
 
     #[test]
