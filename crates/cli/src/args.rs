@@ -93,6 +93,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     Cat(CatArgs),
     Query(QueryArgs),
+    #[cfg(feature = "export")]
+    Export(crate::export::args::ExportArgs),
     Import(ImportArgs),
     Compact(CompactArgs),
     Tail(TailArgs),

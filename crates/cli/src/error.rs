@@ -29,6 +29,9 @@ pub(crate) enum CliError {
     Query { cause: logdrive_query::QueryError },
     #[error("a qlog trace is made of a whole log: leave out --follow")]
     QlogFollow,
+    #[cfg(feature = "export")]
+    #[error("standard input cannot be read twice, as an export is: name a file")]
+    ReadTwice,
     #[error("no file is named: name log files, or - to read standard input")]
     NothingToRead,
     #[error("{count} files are too many at once: name {limit} at most, or merge them in parts")]
@@ -127,6 +130,8 @@ impl CliError {
     /// Returns the exit status: 2 when the command line was wrong.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            #[cfg(feature = "export")]
+            Self::ReadTwice => 2,
             Self::NothingToRead
             | Self::NoTerminal
             | Self::QlogFollow

@@ -56,3 +56,17 @@ pub(crate) const AROUND_BYTES_MAX: usize = 64 << 20;
 
 /// Records around each that passes, of `cat -C`.
 pub(crate) const AROUND_RECORDS_MAX: u32 = 100_000;
+
+/// Columns of an export: more have no value in most rows.
+#[cfg(feature = "export")]
+pub(crate) const EXPORT_COLUMNS_MAX: usize = 1_024;
+
+/// Rows of a batch of an export, and bytes of their values.
+#[cfg(feature = "export")]
+pub(crate) const EXPORT_BATCH_ROWS: usize = 8_192;
+#[cfg(feature = "export")]
+pub(crate) const EXPORT_BATCH_BYTES: usize = 8 << 20;
+
+/// Rows of a group of a Parquet file, which is in memory until it is written: as many as DuckDB takes at once.
+#[cfg(feature = "export")]
+pub(crate) const EXPORT_GROUP_ROWS: usize = 122_880;

@@ -21,6 +21,8 @@ mod dump;
 mod dump_args;
 mod edit;
 mod error;
+#[cfg(feature = "export")]
+mod export;
 mod filter_args;
 mod format_args;
 mod import;
@@ -86,6 +88,8 @@ fn run(cli: &Cli) -> Result<ExitCode, CliError> {
         Command::Send(args) => send::run(args, cli.color),
         Command::Bench(args) => bench::run(args, cli.color),
         Command::Query(args) => return query::run(args, cli.color),
+        #[cfg(feature = "export")]
+        Command::Export(args) => return export::run(args, cli.color),
         Command::Cat(args) => cat::run(args, cli.color),
         Command::Import(args) => import::run(args),
         Command::Compact(args) => compact::run(args, cli.color),

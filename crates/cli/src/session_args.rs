@@ -4,7 +4,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 /// Directories in which sessions are looked for.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RunDirArgs {
     /// Look for sessions there instead of in the default run directory; may be given several times
     ///
@@ -15,7 +15,7 @@ pub(crate) struct RunDirArgs {
 }
 
 /// Agent that is asked for its sessions.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct AgentAt {
     /// Ask the agent at this socket, instead of the usual ones; off for none
     ///

@@ -51,6 +51,47 @@ pub(crate) fn run(args: &QueryArgs, color: ColorChoice) -> Result<ExitCode, CliE
     Ok(at_work.status(end))
 }
 
+/// End of a reading of all rows.
+#[cfg(feature = "export")]
+pub(crate) struct ReadRows {
+    end: End,
+    status: ExitCode,
+}
+
+#[cfg(feature = "export")]
+impl ReadRows {
+    /// Whether all was read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.end == End::Whole
+    }
+
+    /// Status of the command.
+    pub(crate) fn status(&self) -> ExitCode {
+        self.status
+    }
+}
+
+/// Gives each row of a query, in order.
+#[cfg(feature = "export")]
+pub(crate) fn each_row(
+    args: &QueryArgs,
+    color: ColorChoice,
+    each: &mut dyn FnMut(logdrive_query::Row) -> Result<(), CliError>,
+) -> Result<ReadRows, CliError> {
+    let sources = Sources::of(args)?;
+    let mut at_work = AtWork::start(&args.query, args, &sources, now_unix_ns(), color)?;
+    let mut take = |made: Made| {
+        made.rows.into_iter().try_for_each(&mut *each)?;
+        Ok(ControlFlow::Continue(()))
+    };
+    let end = at_work.run(&mut take)?;
+    at_work.finish(&mut take)?;
+    Ok(ReadRows {
+        end,
+        status: at_work.status(end),
+    })
+}
+
 /// The query with what the options ask of its records.
 fn whole_query(args: &QueryArgs) -> Result<Query, CliError> {
     let query = args.query.clone();
