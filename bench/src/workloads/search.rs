@@ -1,5 +1,8 @@
-//! `search`: questions to a log of many records, asked of a segment by `logdrive query`, of text and JSON by `logdrive cat`, and of
-//! the same text by ripgrep.
+//! `search`: questions to a log of many records, asked of a segment by `logdrive query`, of text and JSON by `logdrive cat`, of
+//! the same text by ripgrep and lnav, and of the same records by DuckDB over Parquet and by chdb, ClickHouse's engine.
+//!
+//! `LOGDRIVE_PYTHON` names a Python that has the packages `duckdb` and `chdb`; their times begin when Python has started. hl is in
+//! no registry that `cargo` or `apt` read, so that it has no rows.
 //!
 //! The log is made once for each size and kept beside the results; `LOGDRIVE_SEARCH_RECORDS` sets the size, 100000000 for the
 //! figures of the README. All files are read once before the clock starts, so that they are in the page cache. What the answer is
@@ -47,6 +50,12 @@ const QUERY: &str = "logdrive-query";
 const CAT: &str = "logdrive-cat";
 const RIPGREP: &str = "rg";
 const ZSTDCAT: &str = "zstdcat-rg";
+const LNAV: &str = "lnav";
+const DUCKDB: &str = "duckdb-parquet";
+const CHDB: &str = "chdb";
+
+/// Program that asks DuckDB and chdb.
+const SQL_PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/rivals/search.py");
 
 /// A question, and how each subject is asked. `{n}` is a number of a record near the end, `{since}` its time, and `{request}` the
 /// text that one record alone has.
@@ -57,29 +66,67 @@ struct Question {
 
 const QUESTIONS: &[Question] = &[
     Question {
-        name: "needle",
+        name: "needle-text",
         asked: &[
             (QUERY, "query request:={request} {segment} --count"),
+            (RIPGREP, "-c {request} {text}"),
+            (DUCKDB, "SELECT§count(*)§FROM§{log}§WHERE§request§=§'{request}'"),
+            (CHDB, "SELECT§count(*)§FROM§{log}§WHERE§request§=§'{request}'"),
+        ],
+    },
+    Question {
+        name: "needle-integer",
+        asked: &[
+            (QUERY, "query order_id:={order} {segment} --count"),
+            (RIPGREP, "-c order_id={order}\\b {text}"),
+            (DUCKDB, "SELECT§count(*)§FROM§{log}§WHERE§order_id§=§{order}"),
+            (CHDB, "SELECT§count(*)§FROM§{log}§WHERE§order_id§=§{order}"),
+        ],
+    },
+    Question {
+        name: "needle-any-field",
+        asked: &[
+            (QUERY, "query {request} {segment} --count"),
             (RIPGREP, "-c {request} {text}"),
         ],
     },
     Question {
         name: "count-by-level",
-        asked: &[(QUERY, "query *|stats§by§(level)§count() {segment}")],
+        asked: &[
+            (QUERY, "query *|stats§by§(level)§count() {segment}"),
+            (DUCKDB, "SELECT§level,§count(*)§FROM§{log}§GROUP§BY§level"),
+            (CHDB, "SELECT§level,§count(*)§FROM§{log}§GROUP§BY§level"),
+        ],
     },
     Question {
         name: "count-by-callsite",
-        asked: &[(QUERY, "query *|stats§by§(file,line)§count() {segment}")],
+        asked: &[
+            (QUERY, "query *|stats§by§(file,line)§count() {segment}"),
+            (
+                DUCKDB,
+                "SELECT§file,§line,§count(*)§FROM§{log}§GROUP§BY§file,§line",
+            ),
+            (CHDB, "SELECT§file,§line,§count(*)§FROM§{log}§GROUP§BY§file,§line"),
+        ],
     },
     Question {
         name: "range",
-        asked: &[(QUERY, "query qty:range[100,200) {segment} --count")],
+        asked: &[
+            (QUERY, "query qty:range[100,200) {segment} --count"),
+            (
+                DUCKDB,
+                "SELECT§count(*)§FROM§{log}§WHERE§qty§>=§100§AND§qty§<§200",
+            ),
+            (CHDB, "SELECT§count(*)§FROM§{log}§WHERE§qty§>=§100§AND§qty§<§200"),
+        ],
     },
     Question {
         name: "word-in-every-block",
         asked: &[
             (QUERY, "query filled {segment} --count"),
             (RIPGREP, "-c filled {text}"),
+            (DUCKDB, "SELECT§count(*)§FROM§{log}§WHERE§message§LIKE§'%filled%'"),
+            (CHDB, "SELECT§count(*)§FROM§{log}§WHERE§message§LIKE§'%filled%'"),
         ],
     },
     Question {
@@ -91,6 +138,28 @@ const QUESTIONS: &[Question] = &[
             ),
             (ZSTDCAT, "-c (slow|late)§answer§of§[a-z]+-1[0-9]§"),
             (RIPGREP, "-c (slow|late)§answer§of§[a-z]+-1[0-9]§ {text}"),
+            (
+                DUCKDB,
+                "SELECT§count(*)§FROM§{log}§WHERE§regexp_matches(message,§'(slow|late)§answer§of§[a-z]+-1[0-9]§')",
+            ),
+            (
+                CHDB,
+                "SELECT§count(*)§FROM§{log}§WHERE§match(message,§'(slow|late)§answer§of§[a-z]+-1[0-9]§')",
+            ),
+        ],
+    },
+    Question {
+        name: "ten-slowest",
+        asked: &[
+            (QUERY, "query *|sort§by§(took_ms§desc)|limit§10 {segment}"),
+            (
+                DUCKDB,
+                "SELECT§*§FROM§{log}§ORDER§BY§took_ms§DESC§NULLS§LAST§LIMIT§10",
+            ),
+            (
+                CHDB,
+                "SELECT§*§FROM§{log}§ORDER§BY§took_ms§DESC§NULLS§LAST§LIMIT§10",
+            ),
         ],
     },
     Question {
@@ -98,6 +167,7 @@ const QUESTIONS: &[Question] = &[
         asked: &[
             (CAT, "cat -l warn {lines}"),
             (RIPGREP, "(WARN|ERROR|FATAL)§ {lines}"),
+            (LNAV, "-n -I {formats} -c :set-min-log-level§warning {lines}"),
         ],
     },
     Question {
@@ -105,6 +175,7 @@ const QUESTIONS: &[Question] = &[
         asked: &[
             (CAT, "cat -l warn {json}"),
             (RIPGREP, "level\":\"(WARN|ERROR|FATAL)\" {json}"),
+            (LNAV, "-n -I {formats} -c :set-min-log-level§warning {json}"),
         ],
     },
     Question {
@@ -183,17 +254,42 @@ impl Workload for Search {
     }
 
     fn prepare(&self, scale: Scale, cases: &mut Vec<Case>, _: Measure<'_>) -> Result<()> {
-        for (subject, program, package) in [(RIPGREP, "rg", "ripgrep"), (ZSTDCAT, "zstdcat", "zstd")] {
-            let version = Command::new(program)
-                .arg("--version")
-                .stdout(Stdio::null())
-                .status();
-            if !version.is_ok_and(|status| status.success()) {
+        let programs = [
+            (RIPGREP, "rg", "ripgrep"),
+            (ZSTDCAT, "zstdcat", "zstd"),
+            (LNAV, "lnav", "lnav"),
+        ];
+        for (subject, program, package) in programs {
+            if !succeeds(Command::new(program).arg(version_of(program))) {
                 eprintln!("  left out: {subject}; apt-get install {package}");
                 cases.retain(|case| case.subject != subject);
             }
         }
-        Files::of(records_at(scale))?.make(records_at(scale))
+        for (subject, library) in [(DUCKDB, "duckdb"), (CHDB, "chdb")] {
+            if !succeeds(python().args(["check", library])) {
+                eprintln!(
+                    "  left out: {subject}; pip install {library}, and name its Python with LOGDRIVE_PYTHON"
+                );
+                cases.retain(|case| case.subject != subject);
+            }
+        }
+        let files = Files::of(records_at(scale))?;
+        files.make(records_at(scale))?;
+        let is_asked = cases.iter().any(|case| [DUCKDB, CHDB].contains(&case.subject));
+        match is_asked && !files.parquet.exists() {
+            true => {
+                let path = files.parquet.display().to_string();
+                match python()
+                    .args(["make", &path, &records_at(scale).to_string()])
+                    .status()?
+                    .success()
+                {
+                    true => Ok(()),
+                    false => Err(BenchError::new("the Parquet file cannot be made")),
+                }
+            }
+            false => Ok(()),
+        }
     }
 
     fn measure(&self, job: &Job) -> Result<Samples> {
@@ -210,10 +306,14 @@ impl Workload for Search {
         let words: Vec<String> = words.split(' ').map(|word| files.word(word, records)).collect();
         files.warm(&words)?;
         let mut trials = Vec::new();
-        for _ in 0..job.number("trials").max(1) {
-            let start = Instant::now();
-            run(&job.subject, &words, &files)?;
-            trials.push(start.elapsed().as_secs_f64());
+        if let DUCKDB | CHDB = job.subject.as_str() {
+            trials.push(run_sql(job, &words, &files)?);
+        } else {
+            for _ in 0..job.number("trials").max(1) {
+                let start = Instant::now();
+                run(&job.subject, &words, &files)?;
+                trials.push(start.elapsed().as_secs_f64());
+            }
         }
         trials.sort_by(f64::total_cmp);
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(std::io::Error::from)?;
@@ -232,6 +332,33 @@ fn records_at(scale: Scale) -> u64 {
     scale.pick(wanted.unwrap_or(FULL_RECORDS), QUICK_RECORDS)
 }
 
+fn python() -> Command {
+    let program = std::env::var_os("LOGDRIVE_PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(program);
+    command.arg(SQL_PROGRAM);
+    command
+}
+
+fn version_of(program: &str) -> &'static str {
+    if program == "lnav" { "-V" } else { "--version" }
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Asks DuckDB or chdb several times; returns the median in seconds.
+fn run_sql(job: &Job, words: &[String], files: &Files) -> Result<f64> {
+    let library = if job.subject == CHDB { "chdb" } else { "duckdb" };
+    let (path, trials) = (files.parquet.display().to_string(), job.number("trials").max(1));
+    let output = python()
+        .args([library, &path, &words.join(" "), &trials.to_string()])
+        .output()?;
+    let median = String::from_utf8_lossy(&output.stdout).trim().parse();
+    median.map_err(|_| BenchError::subject(&job.subject, String::from_utf8_lossy(&output.stderr)))
+}
+
 /// Asks a subject once. A search that finds nothing is a fault of the question.
 fn run(subject: &str, words: &[String], files: &Files) -> Result<()> {
     let status = match subject {
@@ -240,6 +367,7 @@ fn run(subject: &str, words: &[String], files: &Files) -> Result<()> {
             .stdout(Stdio::null())
             .status()?,
         RIPGREP => Command::new("rg").args(words).stdout(Stdio::null()).status()?,
+        LNAV => Command::new("lnav").args(words).stdout(Stdio::null()).status()?,
         _ => {
             let mut zstdcat = Command::new("zstdcat")
                 .arg(&files.zstd)
@@ -267,6 +395,7 @@ struct Files {
     zstd: PathBuf,
     lines: PathBuf,
     json: PathBuf,
+    parquet: PathBuf,
     done: PathBuf,
 }
 
@@ -280,6 +409,7 @@ impl Files {
             zstd: path("log.zst"),
             lines: path("lines.log"),
             json: path("json"),
+            parquet: path("parquet"),
             done: path("done"),
         })
     }
@@ -293,18 +423,27 @@ impl Files {
             "{text}" => path(&self.text),
             "{lines}" => path(&self.lines),
             "{json}" => path(&self.json),
+            "{formats}" => concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/lnav").to_owned(),
             word => word
                 .replace('§', " ")
                 .replace("{n}", &near_end.to_string())
                 .replace("{since}", &time_text(BEGIN_NS + near_end * STEP_NS))
                 .replace("{word}", &request(near_end / REQUEST_EVERY * REQUEST_EVERY))
+                .replace("{order}", &(records / 2 + 1).to_string())
                 .replace("{request}", &request(records / 2 / REQUEST_EVERY * REQUEST_EVERY)),
         }
     }
 
     /// Reads the files that are asked.
     fn warm(&self, words: &[String]) -> Result<()> {
-        for path in [&self.segment, &self.text, &self.zstd, &self.lines, &self.json] {
+        for path in [
+            &self.segment,
+            &self.text,
+            &self.zstd,
+            &self.lines,
+            &self.json,
+            &self.parquet,
+        ] {
             if words.iter().any(|word| Path::new(word) == path.as_path()) {
                 std::io::copy(&mut File::open(path)?, &mut std::io::sink())?;
             }
