@@ -2,7 +2,9 @@
 //!
 //! A buffer of rows always makes the same block, so that a recovery writes the same bytes to the same place again.
 
-use logdrive_store::{Encoder, RowCallsite, RowProcess, RowThread, RowWriter, SegmentWriter, compact};
+use logdrive_store::{
+    Encoder, RowCallsite, RowNumbers, RowProcess, RowThread, RowWriter, SegmentWriter, compact,
+};
 use logdrive_wire::Callsite;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
@@ -49,6 +51,29 @@ impl RowLayout {
         self.0.go_on_behind(before);
         let thread = RowThread { id, name };
         self.0.record(out, at, &plan.0, thread, unix_ns, payload)
+    }
+
+    /// Returns what rows of a callsite and thread begin with, where the buffer has had one of them before this place.
+    pub(crate) fn run(
+        &mut self,
+        plan: &RowPlan,
+        (id, name): (u64, &str),
+        (before, at): (usize, usize),
+    ) -> Option<RowRun> {
+        self.0.go_on_behind(before);
+        self.0.numbers(at, &plan.0, RowThread { id, name }).map(RowRun)
+    }
+}
+
+/// Rows of one callsite and thread behind each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowRun(RowNumbers);
+
+impl RowRun {
+    /// Writes a record at a place of the rest of a buffer; returns its end, or `None` where it does not fit.
+    #[inline(always)]
+    pub(crate) fn put(self, (unix_ns, payload): (u64, &[u8]), out: &mut [u8], at: usize) -> Option<usize> {
+        self.0.record(out, at, unix_ns, payload)
     }
 }
 

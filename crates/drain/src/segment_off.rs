@@ -29,6 +29,19 @@ impl RowLayout {
     ) -> Option<usize> {
         match *plan {}
     }
+
+    pub(crate) fn run(&mut self, plan: &RowPlan, _: (u64, &str), _: (usize, usize)) -> Option<RowRun> {
+        match *plan {}
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowRun {}
+
+impl RowRun {
+    pub(crate) fn put(self, _: (u64, &[u8]), _: &mut [u8], _: usize) -> Option<usize> {
+        match self {}
+    }
 }
 
 #[derive(Debug, Default)]

@@ -81,6 +81,40 @@ impl<'a> Input<'a> {
     }
 }
 
+/// Compares short bytes without a call of a function.
+#[inline]
+pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    // Ends that overlap cover up to 16 bytes.
+    let ends = |bytes: &[u8]| match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (Some(front), Some(back)) => Some((u64::from_le_bytes(*front), u64::from_le_bytes(*back))),
+        _ => None,
+    };
+    match (ends(one), ends(other)) {
+        (Some(one_ends), Some(other_ends)) => one_ends == other_ends && (one.len() <= 16 || one == other),
+        // No more than 7, and of none there may be no memory to compare.
+        _ => one.iter().zip(other).all(|(one, other)| one == other),
+    }
+}
+
+/// Copies short bytes without a call of a function, word by word.
+#[inline]
+pub(crate) fn copy_words(to: &mut [u8], from: &[u8]) {
+    if to.len() != from.len() || from.len() > COPIED_WORDS_BYTES || from.len() % 8 != 0 {
+        return to.copy_from_slice(from);
+    }
+    let (words, _) = from.as_chunks::<8>();
+    let (places, _) = to.as_chunks_mut::<8>();
+    for (place, word) in places.iter_mut().zip(words) {
+        *place = *word;
+    }
+}
+
+/// Bytes up to which a copy by words is faster than a call.
+const COPIED_WORDS_BYTES: usize = 64;
+
 /// Writes a number of seven bits a byte, the lowest first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {

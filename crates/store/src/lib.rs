@@ -40,7 +40,7 @@ pub use filter::{TokenFilter, tokens};
 pub use head::{BlockHead, GroupKind};
 pub use places::{BlockPlace, BlockPlaces};
 pub use reader::{Damage, SegmentReader, is_segment};
-pub use rows::{Row, RowCallsite, RowError, RowProcess, RowThread, RowWriter, Rows};
+pub use rows::{Row, RowCallsite, RowError, RowNumbers, RowProcess, RowThread, RowWriter, Rows};
 pub use summary::ColumnSummary;
 pub use texts::{StoredTexts, Texts};
 pub use writer::SegmentWriter;

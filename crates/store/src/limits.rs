@@ -14,6 +14,8 @@ pub const GROUPS_MAX: usize = 4_096;
 pub const COLUMNS_MAX: usize = 255;
 /// Threads of a block.
 pub const THREADS_MAX: usize = 1 << 16;
+/// Threads that are found without a hash of their ids: a writer of rows looks for one with each record.
+pub const RECENT_THREADS: usize = 64;
 /// Callsites of a block.
 pub const CALLSITES_MAX: usize = 1 << 16;
 /// Bytes of a thread's name, of an application's or a host's.
@@ -32,6 +34,16 @@ pub const TOKEN_BYTES_MAX: usize = 64;
 pub const FILTERED_INTEGER_BYTES: usize = 4;
 /// Values that a writer looks at to choose an encoding.
 pub const SAMPLE_VALUES: usize = 1_024;
+/// Values that a writer looks at to find one that most are.
+pub const COMMON_VALUES: usize = 64;
+/// Values of which a writer counts bytes to find out whether codes of different lengths pay.
+pub const ENTROPY_VALUES: usize = 4_096;
+/// Part of the packed bytes below which such codes are taken: they take longer to read.
+pub const ENTROPY_GAIN: f64 = 0.95;
+/// Bytes that a compressed plane has besides its codes: what says which codes they are.
+pub const PLANE_BYTES: f64 = 128.0;
+/// Chunks of a column that a writer looks at, at most twice as many, to choose between values and their differences.
+pub const SAMPLED_CHUNKS: usize = 16;
 /// Values that share a reference and a width in a packed column.
 pub const CHUNK_VALUES: usize = 128;
 /// Digits of one mark below which other columns are not looked at.
@@ -39,8 +51,10 @@ pub const DERIVED_VALUES_MIN: usize = 24;
 /// Digits before and behind those that a column has in common with another one: lines of a request that is under way when
 /// a block ends are in both blocks.
 pub const DERIVED_EDGE_VALUES: usize = 8;
-/// First value of a column of digits from which on its numbers may stand in a pool: smaller ones take few bytes as they are.
+/// Numbers from which on those of a column of digits may stand in a pool, if most are: smaller ones take few bytes as they are.
 pub const POOL_NUMBER_MIN: u64 = 1 << 40;
+/// Numbers of a pool that are named by how long ago they were: they are searched for each value.
+pub const RECENT_NUMBERS: usize = 255;
 /// Level of zstd for columns: above it text gains a few per cent and costs twice the time.
 pub const ZSTD_LEVEL: i32 = 3;
 /// Bytes below which compression is not tried: a frame has 13 of its own.

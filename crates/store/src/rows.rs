@@ -3,8 +3,9 @@
 //! A buffer of rows is complete in itself: a callsite or thread stands in it before the first record that names it.
 //! A row is `u32 length | u8 kind | u24 number | ...`; `spec/segment.md` draws them.
 
+use crate::bytes::{are_equal, copy_words};
 use crate::error::{StoreError, limit};
-use crate::limits::{CALLSITES_MAX, NAME_BYTES_MAX, ROW_BYTES_MAX, THREADS_MAX};
+use crate::limits::{CALLSITES_MAX, NAME_BYTES_MAX, RECENT_THREADS, ROW_BYTES_MAX, THREADS_MAX};
 use logdrive_wire::{Callsite, Cursor, WireError};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,15 +129,30 @@ const NUMBER_BITS: u32 = 20;
 /// assert_eq!(rows.next_row().expect("a row").expect("one").unix_ns, 99);
 /// # Ok::<(), logdrive_wire::WireError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RowWriter {
     /// Definition of each callsite of the buffer: its serial number with its own, and its place.
     callsites: Vec<(u64, usize)>,
     threads: Vec<DefinedThread>,
     thread_numbers: HashMap<u64, usize>,
     last_thread: usize,
+    /// Numbers of threads by the low bits of their ids: some may be gone.
+    recent_threads: [u32; RECENT_THREADS],
     /// Bytes of the buffer before the part that is written to.
     before: usize,
+}
+
+impl Default for RowWriter {
+    fn default() -> Self {
+        Self {
+            callsites: Vec::new(),
+            threads: Vec::new(),
+            thread_numbers: HashMap::new(),
+            last_thread: 0,
+            recent_threads: [u32::MAX; RECENT_THREADS],
+            before: 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -149,6 +165,7 @@ struct DefinedThread {
 impl RowWriter {
     /// Writes a record at a place of a buffer, behind the definitions that it needs. At place 0 a new buffer begins.
     /// Returns its end; `None` where it does not fit, and then nothing counts.
+    #[inline]
     pub fn record(
         &mut self,
         out: &mut [u8],
@@ -178,6 +195,22 @@ impl RowWriter {
         put_record(out, at, (LINE, u32::from(level)), u32::MAX, unix_ns, line)
     }
 
+    /// Returns the numbers of a callsite and a thread where both are defined in the buffer before this place.
+    pub fn numbers(
+        &mut self,
+        at: usize,
+        callsite: &RowCallsite,
+        thread: RowThread<'_>,
+    ) -> Option<RowNumbers> {
+        self.take_back(at);
+        let callsite = self.defined(callsite)?;
+        let is_last = self.is_thread(self.last_thread, thread);
+        is_last.then_some(RowNumbers {
+            callsite,
+            thread: self.last_thread as u32,
+        })
+    }
+
     /// Says that what is written to next is the rest of a buffer, behind so many bytes.
     #[inline]
     pub fn go_on_behind(&mut self, before: usize) {
@@ -185,6 +218,7 @@ impl RowWriter {
     }
 
     /// Forgets definitions at this place and behind it.
+    #[inline]
     fn take_back(&mut self, at: usize) {
         let at = self.before + at;
         while self.callsites.last().is_some_and(|(_, place)| *place >= at) {
@@ -197,17 +231,34 @@ impl RowWriter {
         }
     }
 
+    /// Returns true if a thread of this number is defined, and is this one.
+    #[inline]
+    fn is_thread(&self, number: usize, thread: RowThread<'_>) -> bool {
+        self.threads.get(number).is_some_and(|known| {
+            known.id == thread.id && are_equal(known.name.as_bytes(), thread.name.as_bytes())
+        })
+    }
+
+    #[inline]
     fn thread(&mut self, out: &mut [u8], at: usize, thread: RowThread<'_>) -> Option<(usize, u32)> {
-        let is_same = |known: &DefinedThread| known.id == thread.id && known.name == thread.name;
-        if self.threads.get(self.last_thread).is_some_and(is_same) {
+        if self.is_thread(self.last_thread, thread) {
             return Some((at, self.last_thread as u32));
         }
-        if let Some(number) = self.thread_numbers.get(&thread.id)
-            && self.threads.get(*number).is_some_and(is_same)
-        {
-            self.last_thread = *number;
-            return Some((at, *number as u32));
+        let slot = thread.id as usize % RECENT_THREADS;
+        let mut number = self.recent_threads[slot] as usize;
+        if !self.is_thread(number, thread) {
+            number = self.thread_numbers.get(&thread.id).copied().unwrap_or(usize::MAX);
         }
+        if self.is_thread(number, thread) {
+            self.recent_threads[slot] = number as u32;
+            self.last_thread = number;
+            return Some((at, number as u32));
+        }
+        self.define_thread(out, at, thread)
+    }
+
+    #[cold]
+    fn define_thread(&mut self, out: &mut [u8], at: usize, thread: RowThread<'_>) -> Option<(usize, u32)> {
         let number = self.threads.len();
         let name = thread.name.as_bytes();
         let end = put_head(
@@ -231,17 +282,20 @@ impl RowWriter {
 
     #[inline]
     fn callsite(&mut self, out: &mut [u8], at: usize, callsite: &RowCallsite) -> Option<(usize, u32)> {
+        match self.defined(callsite) {
+            Some(number) => Some((at, number)),
+            None => self.define(out, at, callsite),
+        }
+    }
+
+    /// Returns the number of a callsite that is defined in the buffer.
+    #[inline]
+    fn defined(&self, callsite: &RowCallsite) -> Option<u32> {
         // Relaxed: the value is used by the thread of the writer alone.
         let defined = callsite.defined.load(Ordering::Relaxed);
         let number = (defined & ((1 << NUMBER_BITS) - 1)) as usize;
-        if self
-            .callsites
-            .get(number)
-            .is_some_and(|(serial, _)| *serial == defined)
-        {
-            return Some((at, number as u32));
-        }
-        self.define(out, at, callsite)
+        let (serial, _) = self.callsites.get(number)?;
+        (*serial == defined).then_some(number as u32)
     }
 
     #[cold]
@@ -257,6 +311,32 @@ impl RowWriter {
         callsite.defined.store(serial, Ordering::Relaxed);
         self.callsites.push((serial, self.before + at));
         Some((end, number as u32))
+    }
+}
+
+/// Numbers of a callsite and a thread in a buffer, for records that have both, one behind the other. They hold until the
+/// writer takes definitions back or begins another buffer.
+///
+/// ```
+/// use logdrive_store::{RowCallsite, RowThread, RowWriter};
+/// let site = RowCallsite::new(&logdrive_wire::Callsite::default(), None)?;
+/// let (mut writer, mut buffer, thread) = (RowWriter::default(), [0; 256], RowThread { id: 1, name: "main" });
+/// let at = writer.record(&mut buffer, 0, &site, thread, 99, b"").expect("room");
+/// let numbers = writer.numbers(at, &site, thread).expect("both are defined");
+/// assert_eq!(numbers.record(&mut buffer, at, 100, b""), Some(at + 20));
+/// # Ok::<(), logdrive_wire::WireError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct RowNumbers {
+    callsite: u32,
+    thread: u32,
+}
+
+impl RowNumbers {
+    /// Writes a record at a place; returns its end, or `None` where it does not fit.
+    #[inline(always)]
+    pub fn record(self, out: &mut [u8], at: usize, unix_ns: u64, payload: &[u8]) -> Option<usize> {
+        put_record(out, at, (RECORD, self.callsite), self.thread, unix_ns, payload)
     }
 }
 
@@ -288,7 +368,7 @@ pub(crate) fn put_record(
         kind,
         (thread, unix_ns),
     )?;
-    out.get_mut(at + RECORD_HEAD_BYTES..end)?.copy_from_slice(payload);
+    copy_words(out.get_mut(at + RECORD_HEAD_BYTES..end)?, payload);
     Some(end)
 }
 
@@ -387,7 +467,41 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// When a row is cut, or names something that does not stand before it.
+    #[inline]
     pub fn next_row(&mut self) -> Result<Option<Row<'a>>, StoreError> {
+        match self.next_record() {
+            Some(row) => Ok(Some(row)),
+            None => self.next_other(),
+        }
+    }
+
+    /// Reads the next row if it is a sound record.
+    #[inline]
+    pub(crate) fn next_record(&mut self) -> Option<Row<'a>> {
+        let [w0, w1, w2, w3, w4, w5, w6, w7, t0, t1, t2, t3, time @ ..] =
+            *self.rest.first_chunk::<RECORD_HEAD_BYTES>()?;
+        let word = u64::from_le_bytes([w0, w1, w2, w3, w4, w5, w6, w7]);
+        let (length, kind, number) = (word as u32 as usize, (word >> 32) as u8, (word >> 40) as u32);
+        let thread = u32::from_le_bytes([t0, t1, t2, t3]);
+        let is_known = (number as usize) < self.callsites.len() && (thread as usize) < self.threads.len();
+        if kind != RECORD || length > ROW_BYTES_MAX || !is_known {
+            return None;
+        }
+        let (row, rest) = self.rest.split_at_checked(length)?;
+        let payload = row.get(RECORD_HEAD_BYTES..)?;
+        self.rest = rest;
+        Some(Row {
+            callsite: Some(number),
+            line_level: None,
+            thread: Some(thread),
+            unix_ns: u64::from_le_bytes(time),
+            payload,
+        })
+    }
+
+    /// Reads the next row, whatever it is.
+    #[inline(never)]
+    fn next_other(&mut self) -> Result<Option<Row<'a>>, StoreError> {
         loop {
             let Some(head) = self.rest.first_chunk::<8>() else {
                 return match self.rest.is_empty() {

@@ -1,5 +1,7 @@
 //! The buffer that lines are written to.
 
+use crate::segment::RowRun;
+
 /// A fixed buffer with a length, to which a [`Layout`](super::Layout) appends whole lines. It never grows.
 ///
 /// Bytes behind the length are scratch: layouts copy in wide blocks and overwrite them.
@@ -43,6 +45,18 @@ impl<'a> LineBuffer<'a> {
     pub fn behind(mut self, before: usize) -> Self {
         self.before = before;
         self
+    }
+
+    /// Appends a row; returns `false` where it does not fit.
+    #[inline(always)]
+    pub(crate) fn put_row(&mut self, rows: RowRun, unix_ns: u64, payload: &[u8]) -> bool {
+        match rows.put((unix_ns, payload), self.bytes, self.length) {
+            Some(end) => {
+                self.length = end;
+                true
+            }
+            None => false,
+        }
     }
 
     /// Number of bytes written.

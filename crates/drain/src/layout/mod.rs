@@ -53,7 +53,7 @@ mod time;
 mod value;
 mod write;
 
-use crate::segment::{self, RowLayout, RowPlan};
+use crate::segment::{self, RowLayout, RowPlan, RowRun};
 use logdrive_wire::Callsite;
 
 pub use buffer::LineBuffer;
@@ -298,6 +298,18 @@ impl Layout {
             }
             None => Outcome::Overflow,
         }
+    }
+
+    /// Returns what the rows of a record's callsite and thread begin with; `None` where lines are made, and where no such
+    /// row stands in the buffer so far.
+    pub(crate) fn row_run(
+        &mut self,
+        plan: &Plan,
+        thread: &Thread<'_>,
+        out: &LineBuffer<'_>,
+    ) -> Option<RowRun> {
+        let place = (out.before, out.length);
+        self.rows.run(plan.row.as_ref()?, (thread.id, thread.name), place)
     }
 
     #[cold]

@@ -40,6 +40,12 @@ impl Plan {
     pub fn has_shared_prefix(&self) -> bool {
         self.main.sequential && self.row.is_none()
     }
+
+    /// Returns true if records behind each other can be written faster than each by itself.
+    #[inline]
+    pub(crate) fn has_runs(&self) -> bool {
+        self.row.is_some() || self.main.sequential
+    }
 }
 
 /// Keys, and what else is needed for values that are met one by one.

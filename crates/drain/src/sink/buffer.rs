@@ -8,6 +8,7 @@ use crate::layout::{
     Layout, LayoutError, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style,
 };
 use crate::limits::{PAUSE_BUSY_NS_MAX, SEGMENT_FLUSH_EVERY};
+use crate::segment::RowRun;
 use crate::sink::account::DropAccount;
 use crate::sink::drop_reason::SinkDrop;
 use crate::sink::options::{Overflow, SinkOptions, Target};
@@ -572,7 +573,7 @@ fn take_callsite(
             *result = reader.look();
         }
         let is_run = reader.head.time_ticks == ticks || taken.records >= RUN_RECORDS;
-        taken.share_prefix = plan.has_shared_prefix() && is_run && reader.is_before(id, run.until);
+        taken.share_prefix = plan.has_runs() && is_run && reader.is_before(id, run.until);
         // What is kept is written before the record after a trigger.
         if taken.share_prefix || callsite.trigger.is_some() || result.is_err() {
             break;
@@ -592,7 +593,11 @@ fn take_shared_prefix(
     out: &mut LineBuffer<'_>,
     records: &mut u64,
 ) -> Result<(), ReadError> {
-    let Some(mut prefix) = layout.shared_prefix(plan, &reader.line(run.calibration)) else {
+    let record = reader.line(run.calibration);
+    if let Some(rows) = layout.row_run(plan, &record.thread, out) {
+        return take_rows(rows, callsite, reader, run, out, records);
+    }
+    let Some(mut prefix) = layout.shared_prefix(plan, &record) else {
         return Ok(());
     };
     // All that changes with each record is in variables of this function.
@@ -606,6 +611,31 @@ fn take_shared_prefix(
             payload,
         };
         let is_written = layout.line_after(&mut prefix, plan, &record, out);
+        if is_written {
+            times.note(ticks);
+        }
+        is_written
+    });
+    run.times = times;
+    callsite.counter.add_many(*records, out.len() - length_before);
+    result
+}
+
+/// Takes records of the same callsite as rows, until the buffer is full, or the ring has enough to give back.
+fn take_rows(
+    rows: RowRun,
+    callsite: &RoutedCallsite,
+    reader: &mut RingReader,
+    run: &mut Run<'_>,
+    out: &mut LineBuffer<'_>,
+    records: &mut u64,
+) -> Result<(), ReadError> {
+    // As in `take_shared_prefix`.
+    let calibration = *run.calibration;
+    let mut times = run.times;
+    let length_before = out.len();
+    let result = reader.take_shared_prefix(run.until, records, |_, payload, ticks| {
+        let is_written = out.put_row(rows, calibration.unix_ns(ticks), payload);
         if is_written {
             times.note(ticks);
         }
