@@ -2,7 +2,7 @@
 
 use crate::bytes::{Compressor, Input};
 use crate::columns::{Column, ColumnKind, SpareColumns, StoredColumn, Tools};
-use crate::derivation::{Derivation, DerivationFinder};
+use crate::derivation::{self, Derivation, DerivationFinder};
 use crate::dictionary::{DictionaryCallsite, DictionaryThread};
 use crate::error::{StoreError, limit};
 use crate::group::{
@@ -153,8 +153,13 @@ impl Encoder {
         let mut line = 0;
         while self.times.len() < ROWS_MAX && bytes_before - rows.rest().len() < bytes_max {
             let rest = rows.rest();
-            let Some(row) = rows.next_row()? else {
-                break;
+            // Records one after the other are the common case, and are not passed through memory.
+            let row = match rows.next_record() {
+                Some(row) => row,
+                None => match rows.next_row()? {
+                    Some(row) => row,
+                    None => break,
+                },
             };
             let number = match row.callsite {
                 Some(callsite) => self.groups.push_record(
@@ -511,7 +516,16 @@ pub struct Block {
     times: OnceLock<Vec<Vec<u64>>>,
     /// The pool of large numbers with the number of its column, once a column needed it.
     pool: OnceLock<(usize, Vec<u64>)>,
+    /// Of each group the columns of large numbers, once one was needed.
+    sequences: OnceLock<Vec<PoolColumns>>,
 }
+
+/// Columns of a group whose numbers stand in the pool: number and values of each.
+type PoolColumns = Vec<(usize, Vec<u64>)>;
+
+const MISSING_SOURCE: StoreError = StoreError::Contradiction {
+    what: "source of a column",
+};
 
 impl Block {
     /// A block of a head and the bytes behind it.
@@ -527,6 +541,7 @@ impl Block {
             body,
             times: OnceLock::new(),
             pool: OnceLock::new(),
+            sequences: OnceLock::new(),
         };
         let mut start = 0;
         for (length, checksum) in block.parts() {
@@ -586,8 +601,17 @@ impl Block {
                 .ok_or(StoreError::Truncated { what: "columns" })?;
             rest = behind;
             let mut column = read_column(kind, column, group.rows, budget)?;
-            if let Some(derivation) = column.derivation.take() {
-                column.low = self.derive(number, &derivation, group.rows)?;
+            match column.derivation.take() {
+                Some(Derivation::Same(back)) => {
+                    let same = columns.len().checked_sub(back).and_then(|same| columns.get(same));
+                    let same = same.filter(|same: &&Column| same.kind == ColumnKind::Digits);
+                    column.low = same.map(|same| same.low.clone()).ok_or(MISSING_SOURCE)?;
+                }
+                Some(Derivation::InSequence(_) | Derivation::Sequence(_)) => {
+                    column.low = self.pooled(number, columns.len())?;
+                }
+                Some(derivation) => column.low = self.derive(number, &derivation, group.rows)?,
+                None => {}
             }
             columns.push(column);
         }
@@ -596,10 +620,9 @@ impl Block {
 
     /// Values of a column of digits of a group that come from elsewhere.
     fn derive(&self, group: usize, derivation: &Derivation, rows: usize) -> Result<Vec<u64>, StoreError> {
-        let missing = StoreError::Contradiction {
-            what: "source of a column",
-        };
+        let missing = MISSING_SOURCE;
         match derivation {
+            Derivation::Same(_) | Derivation::Sequence(_) | Derivation::InSequence(_) => Err(missing),
             Derivation::Time(part) => {
                 let times = self.times_of_groups()?.get(group);
                 let times = times.filter(|times| times.len() == rows).ok_or(missing)?;
@@ -629,6 +652,46 @@ impl Block {
                 }
             }
         }
+    }
+
+    /// Values of a column of large numbers of the pool.
+    fn pooled(&self, group: usize, column: usize) -> Result<Vec<u64>, StoreError> {
+        if self.sequences.get().is_none() {
+            let found = self.read_sequences()?;
+            self.sequences.get_or_init(|| found);
+        }
+        let found = self.sequences.get().and_then(|groups| groups.get(group));
+        let found = found.and_then(|columns| columns.iter().find(|(number, _)| *number == column));
+        found.map(|(_, values)| values.clone()).ok_or(MISSING_SOURCE)
+    }
+
+    fn read_sequences(&self) -> Result<Vec<PoolColumns>, StoreError> {
+        let mut start = self.head.spine.0.iter().sum::<usize>();
+        let (mut source, mut columns) = (None, Vec::new());
+        for entry in &self.head.groups {
+            let kinds = self.head.kinds(&entry.kind)?;
+            let mut of_group = Vec::new();
+            for (number, length) in entry.columns.iter().enumerate() {
+                let bytes = self.body.get(start..start + length).unwrap_or(&[]);
+                start += length;
+                if kinds.get(number) != Some(&ColumnKind::Digits) || !derivation::is_pooled(bytes) {
+                    continue;
+                }
+                of_group.push(number);
+                if source.is_none() {
+                    let mut input = Input::new(bytes, "columns");
+                    source = Derivation::decode(&mut input, entry.rows, &mut self.head.rows_bytes.clone())?;
+                }
+            }
+            columns.push(of_group);
+        }
+        let Some(Derivation::Sequence(sequence)) = source else {
+            return Err(MISSING_SOURCE);
+        };
+        let values = sequence.of_groups(&columns, &self.order()?)?;
+        let named =
+            |(numbers, values): (Vec<usize>, Vec<Vec<u64>>)| numbers.into_iter().zip(values).collect();
+        Ok(columns.into_iter().zip(values).map(named).collect())
     }
 
     /// Reads a column of digits by its number among all, of so many rows at most.
@@ -926,5 +989,69 @@ fn row_kind(kind: &GroupKind) -> (u8, u32) {
         GroupKind::Template { level, .. } | GroupKind::Lines { level } => {
             (LINE, u32::from(level.map_or(NO_LEVEL, Level::code)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::RowWriter;
+    use logdrive_testkit::Random;
+
+    /// Rows of lines with ids and sizes that repeat, times, and numbers of other lines.
+    fn rows() -> Vec<u8> {
+        let mut random = Random::new(2);
+        let (mut writer, mut out, mut at) = (RowWriter::default(), vec![0; 1 << 16], 0);
+        let ids: Vec<u64> = (0..20).map(|_| random.bits() >> 2 | 1 << 50).collect();
+        for number in 0..200u64 {
+            let id = ids[random.below(20) as usize];
+            let size = if random.one_in(4) {
+                random.below(1 << 26)
+            } else {
+                1 << 26
+            };
+            let line = match number % 3 {
+                0 => format!("08:00:{:02} received blk_{id} of {size} n{number}", number / 10),
+                1 => format!("deleted blk_{id} as /data/blk_{id} {}", number * number % 89),
+                _ => format!(
+                    "sent {} bytes in {size} to {:x}",
+                    number * number % 89,
+                    random.bits()
+                ),
+            };
+            at = writer
+                .line(&mut out, at, None, number * 100_000_000, line.as_bytes())
+                .expect("room");
+        }
+        out.truncate(at);
+        out
+    }
+
+    /// A checksum catches accidents; whoever writes a file may have sums that fit.
+    #[test]
+    fn hostile_columns_whose_checksums_fit_are_errors_or_other_values() {
+        let mut bytes = Vec::new();
+        Encoder::default().encode(&rows(), &mut bytes).expect("a block");
+        let head = BlockHead::decode(&bytes).expect("a head");
+        let sound = bytes[head.head_bytes..].to_vec();
+        let (mut random, mut errors) = (Random::new(6), 0);
+        for at in 0..sound.len() - 1 {
+            let (mut head, mut body) = (head.clone(), sound.clone());
+            let change = [1, 0x80, 1 + random.below(255) as u8][at % 3];
+            body[at] = body[at].wrapping_add(change);
+            let mut start = head.spine.0.iter().sum();
+            head.spine.1 = crc32c::crc32c(&body[..start]);
+            for group in &mut head.groups {
+                let end = start + group.columns.iter().sum::<usize>();
+                group.checksum = crc32c::crc32c(&body[start..end]);
+                start = end;
+            }
+            let rows_bytes = head.rows_bytes;
+            match Block::new(head, body).expect("its sums fit").rows() {
+                Ok(rows) => assert!(rows.len() <= rows_bytes + 1_024),
+                Err(_) => errors += 1,
+            }
+        }
+        assert!(errors > 100, "{errors}");
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn are_equal(one: &[u8], other: &[u8]) -> bool {
 /// Copies short bytes without a call of a function, word by word.
 #[inline]
 pub(crate) fn copy_words(to: &mut [u8], from: &[u8]) {
-    if to.len() != from.len() || from.len() > COPIED_WORDS_BYTES || from.len() % 8 != 0 {
+    if to.len() != from.len() || from.len() > COPIED_WORDS_BYTES || !from.len().is_multiple_of(8) {
         return to.copy_from_slice(from);
     }
     let (words, _) = from.as_chunks::<8>();

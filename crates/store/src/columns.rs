@@ -187,28 +187,28 @@ impl Column {
             filter,
         } = tools;
         if self.kind.is_optional() {
-            integers::encode(&self.present, compressor, scratch, out);
+            integers::encode(&self.present, compressor, out);
         }
         let start = out.len();
         match self.kind.form() {
             Form::Nothing => {}
             Form::Integers => {
-                integers::encode(&self.low, compressor, scratch, out);
+                integers::encode(&self.low, compressor, out);
                 return self.sum_up_integers(out.len() - start, filter.as_mut());
             }
             Form::Doubles => {
-                let digits = floats::encode(&self.low, compressor, scratch, out);
+                let digits = floats::encode(&self.low, compressor, out);
                 if filter.is_some() {
                     return ColumnSummary::of_doubles(&self.low, digits);
                 }
             }
             Form::Wide => {
-                integers::encode(&self.low, compressor, scratch, out);
-                integers::encode(&self.high, compressor, scratch, out);
+                integers::encode(&self.low, compressor, out);
+                integers::encode(&self.high, compressor, out);
             }
             Form::Digits => self.encode_digits(tools, derivation, out),
             Form::Texts => {
-                let distinct = texts::encode(&self.texts, compressor, scratch, out);
+                let distinct = texts::encode(&self.texts, compressor, out);
                 let Some(filter) = filter else {
                     return ColumnSummary::Unknown;
                 };
@@ -256,7 +256,7 @@ impl Column {
         } = tools;
         match derivation {
             Some(derivation) => derivation.encode(compressor, scratch, out),
-            None => integers::encode(&self.low, compressor, scratch, out),
+            None => integers::encode(&self.low, compressor, out),
         }
         let digits = self.low.iter().zip(&self.high);
         let is_plain = digits
@@ -264,7 +264,7 @@ impl Column {
             .all(|(number, digits)| digit_count(*number) == *digits);
         out.push(u8::from(!is_plain));
         if !is_plain {
-            integers::encode(&self.high, compressor, scratch, out);
+            integers::encode(&self.high, compressor, out);
         }
     }
 

@@ -4,8 +4,8 @@
 use crate::bytes::{Compressor, Input, put_varint};
 use crate::error::StoreError;
 use crate::integers;
-use crate::limits::{DERIVED_EDGE_VALUES, DERIVED_VALUES_MIN, POOL_NUMBER_MIN};
-use std::collections::HashMap;
+use crate::limits::{DERIVED_EDGE_VALUES, DERIVED_VALUES_MIN, POOL_NUMBER_MIN, RECENT_NUMBERS};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// A part of the time of the row.
@@ -16,6 +16,12 @@ pub(crate) const LIKE: u8 = 6;
 const POOL: u8 = 7;
 /// The same with the numbers of the block's pool, which stands in another column.
 const POOLED: u8 = 8;
+/// The values of an earlier column of the group.
+const SAME: u8 = 11;
+/// Distinct large numbers of the block, and which one each value is of all columns that have some, in the order of the rows.
+const SEQUENCE: u8 = 12;
+/// The next values of that.
+const IN_SEQUENCE: u8 = 13;
 
 /// Nanoseconds of a unit, and units of the next larger one.
 const PARTS: [(u64, u64); 6] = [
@@ -47,6 +53,117 @@ pub(crate) enum Derivation {
         column: usize,
         places: Vec<u64>,
     },
+    /// So many columns before this one in the group.
+    Same(usize),
+    Sequence(Sequence),
+    /// Column that has the sequence.
+    InSequence(usize),
+}
+
+/// Large numbers of a block in the order of its rows: distinct ones, and a code for each value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    numbers: Vec<u64>,
+    codes: Vec<u64>,
+}
+
+/// Numbers that were named last, the last one first.
+#[derive(Debug, Default)]
+struct RecentNumbers {
+    places: Vec<u32>,
+}
+
+impl RecentNumbers {
+    /// Moves a number to the front; returns where it was.
+    fn take(&mut self, place: u32) -> Option<usize> {
+        let rank = self.places.iter().position(|known| *known == place);
+        self.move_up(rank, place);
+        rank
+    }
+
+    fn move_up(&mut self, rank: Option<usize>, place: u32) {
+        let end = match rank {
+            Some(rank) => rank,
+            None if self.places.len() < RECENT_NUMBERS => {
+                self.places.push(place);
+                self.places.len() - 1
+            }
+            None => RECENT_NUMBERS - 1,
+        };
+        self.places.copy_within(..end, 1);
+        self.places[0] = place;
+    }
+}
+
+impl Sequence {
+    /// Adds a value that is the number at a place, or a new one.
+    fn push(&mut self, recent: &mut RecentNumbers, number: u64, place: Option<usize>) {
+        let found = place.unwrap_or(self.numbers.len());
+        let rank = recent.take(found as u32);
+        self.codes.push(match (place, rank) {
+            (None, _) => 0,
+            (Some(_), Some(rank)) => rank as u64 + 1,
+            (Some(place), None) => (RECENT_NUMBERS + self.numbers.len() - place) as u64,
+        });
+        if place.is_none() {
+            self.numbers.push(number);
+        }
+    }
+
+    /// The values.
+    fn values(&self) -> Result<Vec<u64>, StoreError> {
+        let wrong = StoreError::Contradiction {
+            what: "place in a pool",
+        };
+        let (mut recent, mut next) = (RecentNumbers::default(), 0);
+        let value = |code: &u64| {
+            let code = usize::try_from(*code).unwrap_or(usize::MAX);
+            let place = match code {
+                0 => {
+                    next += 1;
+                    recent.move_up(None, next as u32 - 1);
+                    next - 1
+                }
+                1..=RECENT_NUMBERS => {
+                    let place = *recent.places.get(code - 1).ok_or(wrong.clone())?;
+                    recent.move_up(Some(code - 1), place);
+                    place as usize
+                }
+                _ => {
+                    let place = next.checked_sub(code - RECENT_NUMBERS).ok_or(wrong.clone())?;
+                    recent.take(place as u32);
+                    place
+                }
+            };
+            self.numbers.get(place).copied().ok_or(wrong.clone())
+        };
+        self.codes.iter().map(value).collect()
+    }
+
+    /// Values of each column of each group, by the columns that have some and the group of each row.
+    pub(crate) fn of_groups(
+        &self,
+        columns: &[Vec<usize>],
+        order: &[u64],
+    ) -> Result<Vec<Vec<Vec<u64>>>, StoreError> {
+        let wrong = StoreError::Contradiction {
+            what: "numbers of a pool",
+        };
+        let mut found: Vec<Vec<Vec<u64>>> = columns.iter().map(|of| vec![Vec::new(); of.len()]).collect();
+        let mut values = self.values()?.into_iter();
+        for group in order {
+            let columns = usize::try_from(*group)
+                .ok()
+                .and_then(|group| found.get_mut(group));
+            for column in columns.ok_or(wrong.clone())? {
+                column.push(values.next().ok_or(wrong.clone())?);
+            }
+        }
+        match values.next() {
+            None => Ok(found),
+            Some(_) => Err(wrong),
+        }
+    }
 }
 
 /// Values of another column, with values of its own before and behind them.
@@ -61,6 +178,11 @@ pub(crate) struct OtherColumn {
     behind: Vec<u64>,
 }
 
+/// Returns true if a column of digits takes its values from the sequence of the block.
+pub(crate) fn is_pooled(column: &[u8]) -> bool {
+    matches!(column.first(), Some(&SEQUENCE | &IN_SEQUENCE))
+}
+
 fn part_of(unix_ns: u64, (unit_ns, most): (u64, u64)) -> u64 {
     unix_ns / unit_ns % most
 }
@@ -71,13 +193,25 @@ impl Derivation {
             Self::Pool { pool, places } => {
                 out.push(POOL);
                 put_varint(out, pool.len() as u64);
-                integers::encode(pool, compressor, scratch, out);
-                integers::encode(places, compressor, scratch, out);
+                integers::encode(pool, compressor, out);
+                integers::encode(places, compressor, out);
             }
             Self::Pooled { column, places } => {
                 out.push(POOLED);
                 put_varint(out, *column as u64);
-                integers::encode(places, compressor, scratch, out);
+                integers::encode(places, compressor, out);
+            }
+            Self::Same(back) => out.extend([SAME, *back as u8]),
+            Self::Sequence(sequence) => {
+                out.push(SEQUENCE);
+                put_varint(out, sequence.numbers.len() as u64);
+                put_varint(out, sequence.codes.len() as u64);
+                integers::encode(&sequence.numbers, compressor, out);
+                integers::encode_well(&sequence.codes, compressor, scratch, out);
+            }
+            Self::InSequence(column) => {
+                out.push(IN_SEQUENCE);
+                put_varint(out, *column as u64);
             }
             Self::Time(part) => out.extend([TIME, *part as u8]),
             Self::Column(like) => {
@@ -114,6 +248,25 @@ impl Derivation {
                 let column = input.length("number of a column", usize::MAX)?;
                 let places = integers::decode(input, count)?;
                 Ok(Some(Self::Pooled { column, places }))
+            }
+            Some(SAME) => {
+                input.u8()?;
+                Ok(Some(Self::Same(usize::from(input.u8()?))))
+            }
+            Some(SEQUENCE) => {
+                input.u8()?;
+                // Each value is a byte of its row at least.
+                let numbers = input.length("numbers of a pool", *budget)?;
+                let codes = input.length("values of a pool", *budget)?;
+                let numbers = integers::decode(input, numbers)?;
+                let codes = integers::decode(input, codes)?;
+                Ok(Some(Self::Sequence(Sequence { numbers, codes })))
+            }
+            Some(IN_SEQUENCE) => {
+                input.u8()?;
+                Ok(Some(Self::InSequence(
+                    input.length("number of a column", usize::MAX)?,
+                )))
             }
             Some(TIME) => {
                 input.u8()?;
@@ -193,9 +346,9 @@ pub(crate) struct DerivationFinder<'a> {
 /// Large numbers that repeat in the block, such as ids.
 #[derive(Debug)]
 struct Pool {
-    numbers: Vec<u64>,
-    /// Of each group and column, which number each value is.
-    places: HashMap<(usize, usize), Vec<u64>>,
+    sequence: Sequence,
+    /// Columns that have them.
+    columns: HashSet<(usize, usize)>,
     /// Number of the column that has the numbers, once it is written.
     column: Option<usize>,
 }
@@ -203,56 +356,73 @@ struct Pool {
 impl Pool {
     /// Numbers are taken in the order of the rows, so that those of one time are near each other.
     fn new(groups: &[Vec<Option<&[u64]>>], order: &[u64]) -> Option<Self> {
-        let mut places = HashMap::new();
-        let mut large: Vec<Vec<(usize, &[u64])>> = vec![Vec::new(); groups.len()];
+        let mut pooled = HashSet::new();
+        let mut large: Vec<Vec<&[u64]>> = vec![Vec::new(); groups.len()];
         for (group, columns) in groups.iter().enumerate() {
             for (column, values) in columns.iter().enumerate() {
                 let values = values.filter(|values| values.len() >= DERIVED_VALUES_MIN);
-                if let Some(values) = values.filter(|values| values[0] >= POOL_NUMBER_MIN) {
-                    large[group].push((column, values));
-                    places.insert((group, column), Vec::with_capacity(values.len()));
+                let values = values.filter(|values| are_large(values));
+                if let Some(values) = values.filter(|_| same_before(columns, column).is_none()) {
+                    large[group].push(values);
+                    pooled.insert((group, column));
                 }
             }
         }
-        if places.is_empty() {
+        if pooled.is_empty() {
             return None;
         }
-        let (mut known, mut numbers, mut rows) = (HashMap::new(), Vec::new(), vec![0; groups.len()]);
-        let mut count = 0;
+        let (mut known, mut rows) = (HashMap::new(), vec![0; groups.len()]);
+        let (mut sequence, mut recent) = (Sequence::default(), RecentNumbers::default());
         for group in order {
             let group = *group as usize;
             let row = *rows.get(group)?;
             rows[group] = row + 1;
-            for (column, values) in large.get(group)? {
+            for values in large.get(group)? {
                 let number = *values.get(row)?;
-                let place = *known.entry(number).or_insert_with(|| {
-                    numbers.push(number);
-                    numbers.len() as u64 - 1
-                });
-                places.get_mut(&(group, *column))?.push(place);
-                count += 1;
+                let next = sequence.numbers.len();
+                let place = known.insert(number, next);
+                if let Some(place) = place {
+                    known.insert(number, place);
+                }
+                sequence.push(&mut recent, number, place);
             }
         }
-        (numbers.len() * 2 <= count).then_some(Self {
-            numbers,
-            places,
+        (sequence.numbers.len() * 2 <= sequence.codes.len()).then_some(Self {
+            sequence,
+            columns: pooled,
             column: None,
         })
     }
 
     fn derivation(&mut self, group: usize, column: usize, number: usize) -> Option<Derivation> {
-        let places = self.places.remove(&(group, column))?;
+        if !self.columns.contains(&(group, column)) {
+            return None;
+        }
         Some(match self.column {
-            Some(column) => Derivation::Pooled { column, places },
+            Some(column) => Derivation::InSequence(column),
             None => {
                 self.column = Some(number);
-                Derivation::Pool {
-                    pool: std::mem::take(&mut self.numbers),
-                    places,
-                }
+                Derivation::Sequence(std::mem::take(&mut self.sequence))
             }
         })
     }
+}
+
+/// Returns true if most of a sample of values are large.
+fn are_large(values: &[u64]) -> bool {
+    let sample = || values.iter().step_by((values.len() / DERIVED_VALUES_MIN).max(1));
+    sample().filter(|value| **value >= POOL_NUMBER_MIN).count() * 2 > sample().count()
+}
+
+/// Returns how many columns before this one in its group one with the same values stands.
+fn same_before(columns: &[Option<&[u64]>], column: usize) -> Option<usize> {
+    let values = (*columns.get(column)?)?;
+    if values.len() < DERIVED_VALUES_MIN {
+        return None;
+    }
+    let before = columns.get(column.saturating_sub(usize::from(u8::MAX))..column)?;
+    let is_same = |other: &Option<&[u64]>| other.is_some_and(|other| other == values);
+    before.iter().rev().position(is_same).map(|back| back + 1)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -300,15 +470,22 @@ impl<'a> DerivationFinder<'a> {
         if values.len() < DERIVED_VALUES_MIN || values.iter().all(|value| *value == values[0]) {
             return None;
         }
+        if let Some(back) = self
+            .groups
+            .get(group)
+            .and_then(|columns| same_before(columns, column))
+        {
+            return Some(Derivation::Same(back));
+        }
         if let Some(part) = self.time_part(group, values) {
             return Some(Derivation::Time(part));
-        }
-        if let Some(like) = self.like(values) {
-            return Some(Derivation::Column(like));
         }
         let pool = self.pool.as_mut();
         if let Some(pooled) = pool.and_then(|pool| pool.derivation(group, column, number)) {
             return Some(pooled);
+        }
+        if let Some(like) = self.like(values) {
+            return Some(Derivation::Column(like));
         }
         for place in ANCHORS {
             if let Some(key) = key_at(values, place) {

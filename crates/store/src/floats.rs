@@ -35,7 +35,6 @@ fn decimal(bits: u64, power: f64) -> Option<u64> {
 pub(crate) fn encode(
     values: &[u64],
     compressor: &mut Compressor,
-    scratch: &mut Vec<u64>,
     out: &mut Vec<u8>,
 ) -> u8 {
     if values.is_empty() {
@@ -48,12 +47,12 @@ pub(crate) fn encode(
         decimals.extend(values.iter().map_while(|bits| decimal(*bits, *power)));
         if decimals.len() == values.len() {
             out.push(digits as u8);
-            integers::encode(&decimals, compressor, scratch, out);
+            integers::encode(&decimals, compressor, out);
             return digits as u8;
         }
     }
     out.push(BITS);
-    integers::encode(values, compressor, scratch, out);
+    integers::encode(values, compressor, out);
     BITS
 }
 
@@ -82,7 +81,7 @@ mod tests {
     fn round(values: &[f64]) -> usize {
         let values: Vec<u64> = values.iter().map(|value| value.to_bits()).collect();
         let mut out = Vec::new();
-        encode(&values, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        encode(&values, &mut Compressor::default(), &mut out);
         assert_eq!(
             decode(&mut Input::new(&out, "column"), values.len()).expect("a column"),
             values
@@ -94,6 +93,30 @@ mod tests {
     fn prices_take_the_bits_of_their_digits() {
         let prices: Vec<f64> = (0..1024).map(|n| f64::from(n * 7 % 256) / 100.0).collect();
         assert!(round(&prices) < 1100, "8 bits each");
+    }
+
+    #[test]
+    fn random_doubles_keep_their_bits() {
+        let mut random = logdrive_testkit::Random::new(0xf1);
+        for _ in 0..400 {
+            let (digits, specials) = (random.below(11), random.below(4));
+            let special = [
+                -0.0,
+                f64::NAN,
+                f64::NEG_INFINITY,
+                5e-324,
+                1e300,
+                -9_007_199_254_740_993.0,
+            ];
+            let values: Vec<f64> = (0..1 + random.below(300))
+                .map(|_| match random.below(40) {
+                    0 if specials == 1 => special[random.below(6) as usize],
+                    1 if specials == 2 => f64::from_bits(random.bits()),
+                    _ => (random.bits() >> random.below(64)) as i64 as f64 / 10f64.powi(digits as i32),
+                })
+                .collect();
+            round(&values);
+        }
     }
 
     #[test]

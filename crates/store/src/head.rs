@@ -13,11 +13,13 @@ use crate::summary::{self, ColumnSummary};
 use logdrive_wire::Level;
 
 /// First bytes of a block; the last is the version.
-pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r2";
-/// Versions that are read: the first has no derived columns, and no steps.
-const VERSIONS: [u8; 2] = *b"12";
+pub(crate) const MAGIC: [u8; 8] = *b"\xD7LDseg\r3";
+/// Versions that are read: each has the encodings of those before it, and more.
+const VERSIONS: [u8; 3] = *b"123";
 /// In place of the version: the dictionary has numbers of a connection.
-const BATCH: u8 = b'b';
+const BATCH: u8 = b'c';
+/// Batches that are read: the first has the encodings of version 2.
+const BATCHES: [u8; 2] = [b'b', BATCH];
 /// Bytes of the magic before the version.
 pub(crate) const MAGIC_FRONT: usize = 7;
 /// Last byte of a block: a file whose last byte is this was not cut within a line, nor within a block.
@@ -175,7 +177,7 @@ impl BlockHead {
         bytes: &[u8],
         dictionary: &BatchDictionary,
     ) -> Result<(Self, DictionaryNumbers), StoreError> {
-        Self::read(bytes, lengths_of(bytes, &[BATCH])?, Some(dictionary))
+        Self::read(bytes, lengths_of(bytes, &BATCHES)?, Some(dictionary))
     }
 
     fn read(

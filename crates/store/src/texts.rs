@@ -1,6 +1,6 @@
 //! Columns of text and bytes: constant, dictionary, or one behind the other; compressed where that pays.
 
-use crate::bytes::{Compressor, Input, decompress, put_blob};
+use crate::bytes::{Compressor, Input, are_equal, decompress, put_blob};
 use crate::error::StoreError;
 use crate::integers;
 use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
@@ -105,13 +105,15 @@ struct Dictionary {
 fn hash(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut hash = bytes.len() as u64;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        let word = u64::from_le_bytes(*chunk.first_chunk().unwrap_or(&[0; 8]));
-        hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-    }
-    for byte in chunks.remainder() {
-        hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(FACTOR);
+    let mut take = |word: u64| hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
+    match bytes.last_chunk::<8>() {
+        Some(last) => {
+            let (words, _) = bytes.as_chunks::<8>();
+            words.iter().for_each(|word| take(u64::from_le_bytes(*word)));
+            // Some bytes of the word before again, so that none are taken by themselves.
+            take(u64::from_le_bytes(*last));
+        }
+        None => bytes.iter().for_each(|byte| take(u64::from(*byte))),
     }
     hash ^ hash >> 29
 }
@@ -137,7 +139,7 @@ fn dictionary(texts: &Texts) -> Option<Dictionary> {
                 found.distinct.push(value);
                 break *entry;
             }
-            if found.distinct.value(*entry as usize) == value {
+            if are_equal(found.distinct.value(*entry as usize), value) {
                 break *entry;
             }
             probes += 1;
@@ -165,14 +167,13 @@ pub(crate) enum Distinct<'a> {
 pub(crate) fn encode<'a>(
     texts: &'a Texts,
     compressor: &mut Compressor,
-    scratch: &mut Vec<u64>,
     out: &mut Vec<u8>,
 ) -> Distinct<'a> {
     if texts.is_empty() {
         return Distinct::All;
     }
     let first = texts.value(0);
-    if texts.values().all(|value| value == first) {
+    if texts.values().all(|value| are_equal(value, first)) {
         out.push(CONSTANT);
         put_blob(out, first);
         return Distinct::Constant(first);
@@ -181,26 +182,26 @@ pub(crate) fn encode<'a>(
         Some(found) => {
             out.push(DICTIONARY);
             crate::bytes::put_varint(out, found.distinct.len() as u64);
-            put_plain(&found.distinct, compressor, scratch, out);
-            integers::encode(&found.places, compressor, scratch, out);
+            put_plain(&found.distinct, compressor, out);
+            integers::encode(&found.places, compressor, out);
             Distinct::Entries(found.distinct)
         }
         None => {
             out.push(PLAIN);
-            put_plain(texts, compressor, scratch, out);
+            put_plain(texts, compressor, out);
             Distinct::All
         }
     }
 }
 
-fn put_plain(texts: &Texts, compressor: &mut Compressor, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+fn put_plain(texts: &Texts, compressor: &mut Compressor, out: &mut Vec<u8>) {
     let mut start = 0;
     let lengths: Vec<u64> = texts
         .ends
         .iter()
         .map(|end| u64::from(*end - std::mem::replace(&mut start, *end)))
         .collect();
-    integers::encode(&lengths, compressor, scratch, out);
+    integers::encode(&lengths, compressor, out);
     compressor.put(out, &texts.bytes);
 }
 
@@ -322,7 +323,7 @@ mod tests {
         let mut texts = Texts::default();
         values.iter().for_each(|value| texts.push(value.as_bytes()));
         let mut out = Vec::new();
-        encode(&texts, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        encode(&texts, &mut Compressor::default(), &mut out);
         let read = decode(&mut Input::new(&out, "column"), values.len(), 1 << 20).expect("a column");
         assert_eq!(read, texts);
         out.len()
@@ -339,11 +340,27 @@ mod tests {
     }
 
     #[test]
+    fn random_texts_read_back() {
+        let mut random = logdrive_testkit::Random::new(0x7e);
+        for _ in 0..300 {
+            let (distinct, longest) = (1 + random.below(900), 1 + random.below(40));
+            let texts: Vec<String> = (0..1 + random.below(2_000))
+                .map(|_| {
+                    let number = random.below(distinct);
+                    let text = format!("{number:x} of größe {}", number * 7_919);
+                    text.chars().take((number % longest) as usize).collect()
+                })
+                .collect();
+            round(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn a_constant_may_not_grow_beyond_what_the_block_says() {
         let mut texts = Texts::default();
         (0..100).for_each(|_| texts.push(b"0123456789"));
         let mut out = Vec::new();
-        encode(&texts, &mut Compressor::default(), &mut Vec::new(), &mut out);
+        encode(&texts, &mut Compressor::default(), &mut out);
         let read = decode(&mut Input::new(&out, "column"), 100, 999);
         assert!(matches!(read, Err(StoreError::Limit { .. })), "{read:?}");
     }

@@ -101,6 +101,12 @@ fn a_flipped_bit_costs_one_block_and_is_told() {
         let hit = places.iter().rposition(|place| *place <= at).expect("a block");
         let (blocks, damages) = read_all(&bytes);
         let mut expected = sound.clone();
+        if at == places[hit] + 7 && b"12".contains(&bytes[at]) {
+            // Another version that is known: it has no meaning of its own, and nothing is lost.
+            assert!(blocks == expected && damages.is_empty(), "byte {at}");
+            bytes[at] ^= bit;
+            continue;
+        }
         expected.remove(hit);
         assert_eq!(blocks, expected, "byte {at}");
         let length = places[hit + 1] - places[hit];
@@ -458,6 +464,59 @@ fn compaction_keeps_records_of_every_kind_and_their_order() {
 fn a_block_of_the_vectors_is_written_and_read_by_this_version() {
     written_and_read(&vector_rows(), 36);
     written_and_read(&request_rows(26).0, 104);
+    written_and_read(&id_rows(), 64);
+}
+
+/// Rows of lines with ids that repeat, also within a line, and with sizes of which most are the same.
+fn id_rows() -> Vec<u8> {
+    let (mut writer, mut out, mut at) = (RowWriter::default(), vec![0; 1 << 14], 0);
+    for number in 0..64u64 {
+        let id = 1_608_999_687_919_862_906 + number / 5 * number % 7 * 1_000_003;
+        let size = if number % 7 == 3 {
+            2_000_000_000 + number * number
+        } else {
+            67_108_864
+        };
+        let line = match number % 2 {
+            0 => format!("received blk_{id} of {size}"),
+            _ => format!("deleted blk_{id} as /data/blk_{id}"),
+        };
+        let room = writer.line(
+            &mut out,
+            at,
+            Some(Level::Info),
+            1_700_000_000_000_000_000 + number,
+            line.as_bytes(),
+        );
+        at = room.expect("room");
+    }
+    out.truncate(at);
+    out
+}
+
+#[test]
+fn an_id_that_a_line_shows_twice_takes_no_more_room() {
+    let (mut random, mut sizes) = (Random::new(11), Vec::new());
+    let ids: Vec<u64> = (0..3_000).map(|_| random.bits() >> 2 | 1 << 50).collect();
+    for is_twice in [false, true] {
+        let mut writer = SegmentWriter::new(Vec::new());
+        for (number, id) in ids.iter().chain(&ids).enumerate() {
+            let line = match is_twice {
+                true => format!("blk_{id} as /data/blk_{id}"),
+                false => format!("blk_{id} as /data/blk"),
+            };
+            writer.line(None, number as u64, line.as_bytes()).expect("memory");
+        }
+        writer.flush().expect("memory");
+        let bytes = std::mem::take(writer.file_mut());
+        let lines: Vec<Whole> = read_all(&bytes).0.concat();
+        assert!(lines.iter().zip(ids.iter().chain(&ids)).all(|(line, id)| {
+            let text = std::str::from_utf8(&line.payload).expect("text");
+            text.starts_with(&format!("blk_{id} as")) && text.ends_with(&id.to_string()) == is_twice
+        }));
+        sizes.push(bytes.len());
+    }
+    assert!(sizes[1] < sizes[0] + 32, "{sizes:?}");
 }
 
 fn written_and_read(rows: &[u8], count: usize) {
