@@ -14,10 +14,17 @@ use std::path::Path;
 
 /// Kill-and-recover cycles that every change has to pass.
 const CRASH_CYCLES: &str = "1000";
-/// Modes of cycles besides the plain one. Left out is `oom`, which takes a group with a limit that machines may lack.
-const CRASH_MODES: [&str; 5] = ["rotate", "processes", "shared", "chain", "drop"];
-/// Cycles in each of them; some seconds.
-const MODE_CYCLES: &str = "40";
+/// Modes of cycles besides the plain one, with cycles that take some seconds. Left out is `oom`, which takes a group with a
+/// limit that machines may lack.
+const CRASH_MODES: [(&str, &str); 7] = [
+    ("rotate", "40"),
+    ("processes", "40"),
+    ("shared", "40"),
+    ("chain", "40"),
+    ("drop", "40"),
+    ("segments", "40"),
+    ("shared-rotate", "8"),
+];
 /// The same of programs in C++.
 const CPP_CRASH_CYCLES: &str = "1000";
 /// The same of programs in Go, which panic and exit in between.
@@ -273,8 +280,8 @@ fn cpp_crash(root: &Path) -> StepOutcome {
 
 fn crash(_: &Path) -> StepOutcome {
     run::crash(&["--cycles", CRASH_CYCLES].map(str::to_owned))?;
-    for mode in CRASH_MODES {
-        run::crash(&["--mode", mode, "--cycles", MODE_CYCLES].map(str::to_owned))?;
+    for (mode, cycles) in CRASH_MODES {
+        run::crash(&["--mode", mode, "--cycles", cycles].map(str::to_owned))?;
     }
     Ok(End::Passed)
 }
