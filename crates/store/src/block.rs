@@ -58,8 +58,11 @@ struct Lines {
     /// Template of each line, and its variables.
     split: Vec<(Option<usize>, Range<usize>)>,
     variables: Vec<Variable>,
-    templates: HashMap<(u8, Vec<u8>), usize>,
+    /// Numbers of templates, each with the code of its level behind it.
+    templates: HashMap<Vec<u8>, usize>,
     counts: Vec<usize>,
+    /// Template of the present line.
+    template: Vec<u8>,
 }
 
 /// What a block is made of.
@@ -282,14 +285,14 @@ impl Lines {
 
     fn split(&mut self, row: &Row<'_>) {
         let first = self.variables.len();
-        let mut template = Vec::new();
-        let is_split = line_template::split(row.payload, &mut template, &mut self.variables).is_some();
-        let key = (row.line_level.map_or(NO_LEVEL, Level::code), template);
+        let key = &mut self.template;
+        let is_split = line_template::split(row.payload, key, &mut self.variables).is_some();
+        key.push(row.line_level.map_or(NO_LEVEL, Level::code));
         let next = self.templates.len();
-        let number = match self.templates.get(&key) {
+        let number = match self.templates.get(key.as_slice()) {
             Some(known) if is_split => Some(*known),
             None if is_split && next < GROUPS_MAX => {
-                self.templates.insert(key, next);
+                self.templates.insert(key.clone(), next);
                 self.counts.push(0);
                 Some(next)
             }

@@ -24,6 +24,26 @@ fn digits_at(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
+/// Class of a byte: letters and digits make words, and marks mean something in templates.
+const LETTER: u8 = 1;
+const DIGIT: u8 = 2;
+const MARK: u8 = 4;
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        if (byte as u8).is_ascii_digit() {
+            classes[byte] = DIGIT;
+        } else if (byte as u8).is_ascii_alphabetic() {
+            classes[byte] = LETTER;
+        }
+        byte += 1;
+    }
+    classes[DIGITS as usize] = MARK;
+    classes[WORD as usize] = MARK;
+    classes
+};
+
 /// Splits a line. `None` where it has no template: it is long, or has bytes that mean something in templates.
 pub(crate) fn split(line: &[u8], template: &mut Vec<u8>, variables: &mut Vec<Variable>) -> Option<()> {
     template.clear();
@@ -31,80 +51,87 @@ pub(crate) fn split(line: &[u8], template: &mut Vec<u8>, variables: &mut Vec<Var
         return None;
     }
     let first = variables.len();
-    let mut at = 0;
-    while let Some(byte) = line.get(at) {
-        if !byte.is_ascii_alphanumeric() {
-            if matches!(*byte, DIGITS | WORD) {
-                return None;
-            }
-            template.push(*byte);
-            at += 1;
+    let mut parts = Parts {
+        line,
+        template,
+        variables,
+        copied: 0,
+    };
+    let (mut start, mut digits, mut seen) = (0, 0, 0);
+    for (at, byte) in line.iter().enumerate() {
+        let class = CLASSES[usize::from(*byte)];
+        if class & (LETTER | DIGIT) != 0 {
+            digits += usize::from(class >> 1);
             continue;
         }
-        let rest = line.get(at..).unwrap_or(&[]);
-        let length = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count();
-        split_word(rest.get(..length).unwrap_or(rest), at, template, variables);
-        at += length;
-        if variables.len() - first > TEMPLATE_VARIABLES_MAX {
-            return None;
+        seen |= class;
+        if digits > 0 {
+            parts.split_word(start, at, digits);
+            if parts.variables.len() - first > TEMPLATE_VARIABLES_MAX {
+                return None;
+            }
+            digits = 0;
         }
+        start = at + 1;
     }
+    if digits > 0 {
+        parts.split_word(start, line.len(), digits);
+    }
+    if seen & MARK != 0 || parts.variables.len() - first > TEMPLATE_VARIABLES_MAX {
+        return None;
+    }
+    let rest = line.get(parts.copied..).unwrap_or(&[]);
+    parts.template.extend_from_slice(rest);
     Some(())
 }
 
-fn split_word(word: &[u8], at: usize, template: &mut Vec<u8>, variables: &mut Vec<Variable>) {
-    let digit_count = word.iter().filter(|byte| byte.is_ascii_digit()).count();
-    if digit_count == 0 {
-        template.extend_from_slice(word);
-        return;
-    }
-    let mut push = |start: usize, end: usize, is_digits: bool, mark: u8| {
-        template.push(mark);
-        variables.push(Variable {
-            start: (at + start) as u32,
-            end: (at + end) as u32,
+/// A template in the making.
+struct Parts<'a> {
+    line: &'a [u8],
+    template: &'a mut Vec<u8>,
+    variables: &'a mut Vec<Variable>,
+    /// Bytes of the line that are in the template.
+    copied: usize,
+}
+
+impl Parts<'_> {
+    fn push(&mut self, start: usize, end: usize, is_digits: bool) {
+        self.template
+            .extend_from_slice(self.line.get(self.copied..start).unwrap_or(&[]));
+        self.template.push(if is_digits { DIGITS } else { WORD });
+        self.copied = end;
+        self.variables.push(Variable {
+            start: start as u32,
+            end: end as u32,
             is_digits,
         });
-    };
-    if digit_count == word.len() && word.len() <= DIGITS_MAX {
-        return push(0, word.len(), true, DIGITS);
     }
-    // Numbers with a unit, names with a number, and dates with their T; hexadecimal digits stay one word.
-    let front = digits_at(word);
-    let letters = word
-        .get(front..)
-        .unwrap_or(&[])
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphabetic())
-        .count();
-    let back = front + letters;
-    let tail = word.get(back..).unwrap_or(&[]);
-    let middle = word.get(front..back).unwrap_or(&[]);
-    let is_plain = digits_at(tail) == tail.len() && middle.iter().any(|byte| !byte.is_ascii_hexdigit());
-    let is_short = front <= DIGITS_MAX && tail.len() <= DIGITS_MAX;
-    let is_date = front > 0 && !tail.is_empty() && middle != b"T";
-    if !is_plain || !is_short || is_date {
-        return push(0, word.len(), false, WORD);
-    }
-    if front > 0 {
-        template.push(DIGITS);
-        variables.push(Variable {
-            start: at as u32,
-            end: (at + front) as u32,
-            is_digits: true,
-        });
-    }
-    template.extend_from_slice(middle);
-    if !tail.is_empty() {
-        template.push(DIGITS);
-        variables.push(Variable {
-            start: (at + back) as u32,
-            end: (at + word.len()) as u32,
-            is_digits: true,
-        });
+
+    /// Takes the variables of a word with so many digits; what is none stays text.
+    fn split_word(&mut self, start: usize, end: usize, digits: usize) {
+        let word = self.line.get(start..end).unwrap_or(&[]);
+        if digits == word.len() && digits <= DIGITS_MAX {
+            return self.push(start, end, true);
+        }
+        // Numbers with a unit, names with a number, and dates with their T; hexadecimal digits stay one word.
+        let front = digits_at(word);
+        let rest = word.get(front..).unwrap_or(&[]);
+        let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        let back = front + letters;
+        let tail = word.get(back..).unwrap_or(&[]);
+        let middle = word.get(front..back).unwrap_or(&[]);
+        let is_plain = digits_at(tail) == tail.len() && middle.iter().any(|byte| !byte.is_ascii_hexdigit());
+        let is_short = front <= DIGITS_MAX && tail.len() <= DIGITS_MAX;
+        let is_date = front > 0 && !tail.is_empty() && middle != b"T";
+        if !is_plain || !is_short || is_date {
+            return self.push(start, end, false);
+        }
+        if front > 0 {
+            self.push(start, start + front, true);
+        }
+        if !tail.is_empty() {
+            self.push(start + back, end, true);
+        }
     }
 }
 
