@@ -70,6 +70,8 @@ pub struct Client {
     out: Vec<u8>,
     batch_bytes: usize,
     frame_bytes_max: usize,
+    /// Number of bytes of which the start of each frame is a multiple; the same for all connections to an address.
+    alignment: usize,
     response_timeout: Duration,
     idle_timeout: Duration,
 }
@@ -91,6 +93,7 @@ impl Client {
     pub fn connect(address: &Address, options: &Options) -> Result<Self, TransportError> {
         let (reconnect, connection, hello) = Reconnect::connect(address, options)?;
         Ok(Self {
+            alignment: connection.properties().alignment,
             connection,
             reconnect,
             inbox: Inbox::default(),
@@ -357,12 +360,10 @@ impl Client {
 
     fn put(&mut self, header: Header, body: &[u8]) -> Result<(), TransportError> {
         header.put(&[body], self.connection.is_checked(), &mut self.out);
-        self.out.resize(
-            self.out
-                .len()
-                .next_multiple_of(self.connection.properties().alignment),
-            0,
-        );
+        let padded = self.out.len().next_multiple_of(self.alignment);
+        if padded > self.out.len() {
+            self.out.resize(padded, 0);
+        }
         if self.out.len() >= self.batch_bytes.min(PIECE_BYTES) {
             self.flush()?;
         }

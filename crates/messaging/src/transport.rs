@@ -10,7 +10,7 @@ use logdrive_ship::{Address, Options, TransportError};
 #[derive(Debug)]
 pub(crate) enum Transport {
     Stream {
-        connection: Connection,
+        connection: Box<Connection>,
         /// Connections of further streams with their numbers, where the link has streams of its own.
         others: Vec<(u16, Connection)>,
     },
@@ -29,6 +29,7 @@ impl Transport {
         let (connection, hello) = Connection::connect(address, options, 0)?;
         let frame_bytes = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
         let others = Vec::new();
+        let connection = Box::new(connection);
         Ok((Self::Stream { connection, others }, frame_bytes))
     }
 

@@ -124,6 +124,7 @@ impl Connection {
     }
 
     /// Returns whether payloads are covered by the frames' checksums: one of both ends wants that.
+    #[inline]
     pub fn is_checked(&self) -> bool {
         self.checked
     }
@@ -423,14 +424,18 @@ impl Connection {
     }
 
     /// The frame that [`Connection::next`] gave last.
+    #[inline]
     pub fn last(&self) -> Option<Frame<'_>> {
         self.inbox.last_frame()
     }
 
     /// Returns whether a whole frame is there already.
-    pub fn has_frame(&self) -> Result<bool, TransportError> {
-        let found = self.inbox.has_frame(self.alignment);
-        found.map_err(TransportError::malformed(&self.address))
+    #[inline]
+    pub fn has_frame(&mut self) -> Result<bool, TransportError> {
+        match self.inbox.has_frame(self.alignment) {
+            Ok(is_there) => Ok(is_there),
+            Err(error) => Err(TransportError::malformed(&self.address)(error)),
+        }
     }
 
     /// Returns whether a frame came in time.

@@ -149,6 +149,7 @@ impl Header {
     /// The bytes of a header whose payload has these parts. Sets the length, and the flag for the checksum.
     ///
     /// The payload must leave the frame within the format's bounds; senders check that before.
+    #[inline]
     pub fn seal(mut self, payload: &[&[u8]], checked: bool) -> [u8; HEADER_BYTES] {
         let length: usize = payload.iter().map(|part| part.len()).sum();
         debug_assert!(
@@ -198,6 +199,7 @@ impl Header {
     }
 
     /// Appends a whole frame.
+    #[inline]
     pub fn put(self, payload: &[&[u8]], checked: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.seal(payload, checked));
         for part in payload {

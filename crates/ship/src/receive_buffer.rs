@@ -10,8 +10,10 @@ pub(crate) struct ReceiveBuffer {
     /// Unused bytes lie between these two.
     start: usize,
     end: usize,
-    /// Start of the bytes that were consumed last, as long as they lie there.
-    last: Option<usize>,
+    /// Header of the frame at the start, once it has come whole and was checked.
+    front: Option<Header>,
+    /// Frame that was taken last, as long as its bytes lie there: its start and its header.
+    last: Option<(usize, Header)>,
 }
 
 impl ReceiveBuffer {
@@ -47,38 +49,47 @@ impl ReceiveBuffer {
     }
 
     /// Marks so many unread bytes as used.
+    #[inline]
     pub(crate) fn consume(&mut self, bytes: usize) {
-        self.last = Some(self.start);
+        (self.front, self.last) = (None, None);
         self.start = self.end.min(self.start + bytes);
     }
 
-    /// Returns whether a frame is there, with what fills it up to the alignment.
+    /// Returns whether a frame is there, with what fills it up to the alignment. Each frame is checked once.
     ///
     /// # Errors
     /// Fails when the bytes are no frame.
-    pub(crate) fn has_frame(&self, alignment: usize) -> Result<bool, FrameError> {
-        let found = next_frame(self.unread(), FRAME_BYTES_MAX)?;
-        let whole = found.map(|frame| (frame.header.length_bytes as usize).next_multiple_of(alignment));
-        Ok(whole.is_some_and(|bytes| bytes <= self.end - self.start))
+    #[inline]
+    pub(crate) fn has_frame(&mut self, alignment: usize) -> Result<bool, FrameError> {
+        if self.front.is_none() {
+            let found = next_frame(self.unread(), FRAME_BYTES_MAX)?.map(|frame| frame.header);
+            let unread_bytes = self.end - self.start;
+            self.front = found.filter(|header| whole_bytes(header, alignment) <= unread_bytes);
+        }
+        Ok(self.front.is_some())
     }
 
     /// Uses the frame that [`ReceiveBuffer::has_frame`] has found and checked.
+    #[inline]
     pub(crate) fn take_frame(&mut self, alignment: usize) -> Option<Frame<'_>> {
-        let length = checked_frame(self.unread())?.header.length_bytes as usize;
-        self.consume(length.next_multiple_of(alignment));
+        let (start, header) = (self.start, self.front?);
+        self.consume(whole_bytes(&header, alignment));
+        self.last = Some((start, header));
         self.last_frame()
     }
 
     /// The frame that was taken last, until space for more is asked for.
+    #[inline]
     pub(crate) fn last_frame(&self) -> Option<Frame<'_>> {
-        checked_frame(self.bytes.get(self.last?..self.end)?)
+        let (start, header) = self.last?;
+        let payload = start + HEADER_BYTES..start + header.length_bytes as usize;
+        let payload = self.bytes.get(payload)?;
+        Some(Frame { header, payload })
     }
 }
 
-/// The frame at this front, which has been checked before.
-fn checked_frame(front: &[u8]) -> Option<Frame<'_>> {
-    let (head, rest) = front.split_first_chunk::<HEADER_BYTES>()?;
-    let header = Header::decode(head, FRAME_BYTES_MAX).ok()?;
-    let payload = rest.get(..header.payload_bytes())?;
-    Some(Frame { header, payload })
+/// Bytes of a frame with what fills it up.
+#[inline]
+fn whole_bytes(header: &Header, alignment: usize) -> usize {
+    (header.length_bytes as usize).next_multiple_of(alignment)
 }

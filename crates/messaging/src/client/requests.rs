@@ -30,6 +30,7 @@ impl Requests {
     }
 
     /// Numbers another request. `None`: too many are under way.
+    #[inline]
     pub(super) fn begin(&mut self) -> Option<u64> {
         if self.states.len() >= REQUESTS_MAX {
             // Responses to those that were given up may never come.
@@ -54,7 +55,24 @@ impl Requests {
     }
 
     /// Takes a response. `false`: nobody waits for it.
+    #[inline]
     pub(super) fn complete(&mut self, number: u64) -> bool {
+        if number == self.first
+            && self
+                .states
+                .pop_front_if(|state| *state == State::Waiting)
+                .is_some()
+        {
+            // In order, as responses mostly come.
+            self.first += 1;
+            self.waiting -= 1;
+            self.pop_while(|state| state == State::Done);
+            return true;
+        }
+        self.complete_in_any_order(number)
+    }
+
+    fn complete_in_any_order(&mut self, number: u64) -> bool {
         let is_waited_for = self.leave(number, State::Done);
         self.pop_while(|state| state == State::Done);
         is_waited_for

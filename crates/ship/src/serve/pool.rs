@@ -3,6 +3,7 @@
 use super::ServerState;
 use crate::limits::REQUESTS_MAX;
 use crate::session::{Deferral, Job, Peer, ReplyBuffer, panics};
+use std::cell::Cell;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,11 +61,12 @@ fn answer(requests: &Mutex<Receiver<Box<QueuedRequest>>>, shared: &ServerState) 
             continue;
         }
         let mut reply = Vec::new();
-        let deferral = Deferral::new(&peer.outbox, job.stream, job.sequence);
+        let is_deferred = Cell::new(false);
+        let deferral = Deferral::new(&peer.outbox, &is_deferred, job.stream, job.sequence);
         let mut space = ReplyBuffer::of_request(&mut reply, deferral);
         let service = shared.service.as_ref();
         let answered = panics::call(|| service.request(&peer, job.stream, &job.body, &mut space));
-        if space.is_deferred() && answered.is_ok() {
+        if is_deferred.get() && answered.is_ok() {
             // The reply that comes later is expected, too.
             peer.outbox.forgo_response();
             continue;

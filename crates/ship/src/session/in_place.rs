@@ -13,6 +13,7 @@ use super::service::{Peer, Service};
 use crate::frame::{FrameError, HEADER_BYTES, Header, Kind};
 use crate::hello::Reason;
 use logdrive_ring::{InPlace, PipeWriter};
+use std::cell::Cell;
 
 impl Server {
     /// Takes whole plain frames at the front of a ring until it has used so many bytes. It uses none of a frame that
@@ -100,13 +101,15 @@ impl Server {
             true => Reserved::new(),
             false => Reserved::begin::<HEADER_BYTES>(writer),
         };
-        reply.deferral = Some(Deferral::new(&self.peer.outbox, header.stream, header.sequence));
+        let is_deferred = Cell::new(false);
+        let deferral = Deferral::new(&self.peer.outbox, &is_deferred, header.stream, header.sequence);
+        reply.deferral = Some(deferral);
         let result = panics::call(|| service.request_in_place(&self.peer, header.stream, body, &mut reply));
         let result = match result {
-            Ok(_) if reply.is_deferred() => return Ok(()),
+            Ok(_) if is_deferred.get() => return Ok(()),
             Ok(result) => result,
             Err(words) => {
-                if !reply.is_deferred() {
+                if !is_deferred.get() {
                     drop(reply);
                     self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
                 }

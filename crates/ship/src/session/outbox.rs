@@ -3,6 +3,7 @@
 
 use crate::frame::HEADER_BYTES;
 use crate::limits::{PUSHED_BYTES_MAX, REQUESTS_MAX};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -328,45 +329,34 @@ impl std::fmt::Debug for Outbox {
 }
 
 /// Right of a handler to answer its request later.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Deferral<'a> {
     outbox: &'a Outbox,
     stream: u16,
     sequence: u64,
-    is_taken: bool,
+    /// It has been used; known to whoever calls the handler, also where that panics.
+    is_taken: &'a Cell<bool>,
 }
 
 impl<'a> Deferral<'a> {
-    pub(crate) fn new(outbox: &'a Outbox, stream: u16, sequence: u64) -> Self {
+    #[inline]
+    pub(crate) fn new(outbox: &'a Outbox, is_taken: &'a Cell<bool>, stream: u16, sequence: u64) -> Self {
         Self {
             outbox,
             stream,
             sequence,
-            is_taken: false,
+            is_taken,
         }
     }
 
-    /// The same right for a call within, after which [`Deferral::set_taken`] says that it has been used.
-    pub(super) fn lend(&self) -> Deferral<'_> {
-        Deferral { ..*self }
-    }
-
-    pub(super) fn set_taken(&mut self) {
-        self.is_taken = true;
-    }
-
-    pub(crate) fn is_taken(&self) -> bool {
-        self.is_taken
-    }
-
-    pub(crate) fn take(&mut self) -> Result<DeferredReply, String> {
-        let shared = self.outbox.shared.as_ref().filter(|_| !self.is_taken);
+    pub(crate) fn take(&self) -> Result<DeferredReply, String> {
+        let shared = self.outbox.shared.as_ref().filter(|_| !self.is_taken.get());
         let shared = shared.ok_or("this request is answered at once")?;
         if !self.outbox.expect_response() {
             return Err("too many requests wait for their answers".to_owned());
         }
         shared.is_used.store(true, Ordering::Relaxed);
-        self.is_taken = true;
+        self.is_taken.set(true);
         Ok(DeferredReply {
             shared: Some(Arc::clone(shared)),
             stream: self.stream,

@@ -49,12 +49,7 @@ impl<'a> Reserved<'a> {
     /// # Errors
     /// As there.
     pub fn defer(&mut self) -> Result<DeferredReply, String> {
-        let deferral = self.deferral.as_mut();
-        deferral.ok_or("this request is answered at once")?.take()
-    }
-
-    pub(super) fn is_deferred(&self) -> bool {
-        self.deferral.as_ref().is_some_and(Deferral::is_taken)
+        self.deferral.ok_or("this request is answered at once")?.take()
     }
 
     /// Appends bytes. Allocates where the ring has no room.

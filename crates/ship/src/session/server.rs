@@ -31,6 +31,15 @@ pub struct FeedResult {
     pub is_output_full: bool,
 }
 
+/// Request that the service is called for, in case that it panics.
+#[derive(Debug, Default)]
+struct Answering {
+    /// Where its response begins in the output, its stream and its number.
+    request: Cell<Option<(usize, u16, u64)>>,
+    /// It is answered later.
+    is_deferred: Cell<bool>,
+}
+
 /// A batch whose messages are handed over as they come, because nothing has to be checked at its end.
 #[derive(Debug, Clone, Copy)]
 struct PartialBatch {
@@ -150,8 +159,17 @@ impl Server {
         mut jobs: Option<&mut Vec<Job>>,
     ) -> FeedResult {
         let mut fed = FeedResult::default();
-        let result = panics::call(|| self.take_frames(input, service, out, &mut jobs, &mut fed));
-        let result = result.unwrap_or_else(|words| Err(panics::tell(&self.peer, service, &words)));
+        let answering = Answering::default();
+        let result = panics::call(|| self.take_frames(input, service, out, &mut jobs, &mut fed, &answering));
+        let result = result.unwrap_or_else(|words| {
+            if let Some((start, stream, sequence)) = answering.request.take() {
+                out.truncate(start);
+                if !answering.is_deferred.get() {
+                    self.respond(stream, sequence, Err(panics::PANICKED), out);
+                }
+            }
+            Err(panics::tell(&self.peer, service, &words))
+        });
         if !self.lossy {
             self.put_ack(out);
         }
@@ -169,6 +187,7 @@ impl Server {
         out: &mut Vec<u8>,
         jobs: &mut Option<&mut Vec<Job>>,
         fed: &mut FeedResult,
+        answering: &Answering,
     ) -> Result<(), Reason> {
         loop {
             let rest = input.get(fed.used_bytes..).unwrap_or(&[]);
@@ -192,7 +211,7 @@ impl Server {
                     }
                     fed.used_bytes += length;
                     fed.frames += 1;
-                    if let Err(reason) = self.take(&frame, service, out, jobs) {
+                    if let Err(reason) = self.take(&frame, service, out, jobs, answering) {
                         break Err(reason);
                     }
                     if out.len() >= self.output_bytes {
@@ -320,7 +339,16 @@ impl Server {
 
     pub(super) fn put(&self, header: Header, payload: &[&[u8]], out: &mut Vec<u8>) {
         header.put(payload, self.checked, out);
-        out.resize(out.len().next_multiple_of(self.alignment), 0);
+        self.pad(out);
+    }
+
+    /// Fills a frame up.
+    #[inline]
+    fn pad(&self, out: &mut Vec<u8>) {
+        let padded = out.len().next_multiple_of(self.alignment);
+        if padded > out.len() {
+            out.resize(padded, 0);
+        }
     }
 
     #[inline]
@@ -330,6 +358,7 @@ impl Server {
         service: &dyn Service,
         out: &mut Vec<u8>,
         jobs: &mut Option<&mut Vec<Job>>,
+        answering: &Answering,
     ) -> Result<(), Reason> {
         let Frame { header, payload } = *frame;
         if !self.is_established() {
@@ -348,7 +377,7 @@ impl Server {
                         sequence: header.sequence,
                         body: payload.to_vec(),
                     }),
-                    None => self.answer(header, payload, service, out)?,
+                    None => self.answer(header, payload, service, out, answering),
                 }
             }
             Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
@@ -397,50 +426,42 @@ impl Server {
     }
 
     /// The reply is laid out where it is sent from, behind room for its header.
+    #[inline]
     fn answer(
         &mut self,
         header: Header,
         body: &[u8],
         service: &dyn Service,
         out: &mut Vec<u8>,
-    ) -> Result<(), Reason> {
+        answering: &Answering,
+    ) {
         let start = out.len();
+        let Header { stream, sequence, .. } = header;
+        answering.request.set(Some((start, stream, sequence)));
+        answering.is_deferred.set(false);
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        let deferral = Deferral::new(&self.peer.outbox, header.stream, header.sequence);
+        let deferral = Deferral::new(&self.peer.outbox, &answering.is_deferred, stream, sequence);
         let mut buffer = ReplyBuffer::of_request(out, deferral);
-        let result = panics::call(|| service.request(&self.peer, header.stream, body, &mut buffer));
-        let is_deferred = buffer.is_deferred();
-        let result = match result {
-            Ok(_) if is_deferred => {
-                out.truncate(start);
-                return Ok(());
-            }
-            Ok(result) => result,
-            Err(words) => {
-                out.truncate(start);
-                if !is_deferred {
-                    self.respond(header.stream, header.sequence, Err(panics::PANICKED), out);
-                }
-                return Err(panics::tell(&self.peer, service, &words));
-            }
-        };
+        let result = service.request(&self.peer, stream, body, &mut buffer);
+        answering.request.set(None);
+        if answering.is_deferred.get() {
+            return out.truncate(start);
+        }
         let reply = out.get(start + HEADER_BYTES..).unwrap_or(&[]);
         let is_short = reply.len() <= self.reply_bytes_max();
-        if let (Ok(()), true) = (&result, is_short) {
-            let mut response = Header::new(Kind::Response, header.sequence);
-            response.stream = header.stream;
+        if result.is_ok() && is_short {
+            let mut response = Header::new(Kind::Response, sequence);
+            response.stream = stream;
             let sealed = response.seal(&[reply], self.checked);
             if let Some(place) = out.get_mut(start..).and_then(|frame| frame.first_chunk_mut()) {
                 *place = sealed;
             }
-            out.resize(out.len().next_multiple_of(self.alignment), 0);
-            return Ok(());
+            return self.pad(out);
         }
         out.truncate(start);
         let words = result.err();
         let words = words.as_deref().unwrap_or(TOO_LONG);
-        self.respond(header.stream, header.sequence, Err(words), out);
-        Ok(())
+        self.respond(stream, sequence, Err(words), out);
     }
 
     fn take_messages(&mut self, header: Header, payload: &[u8], service: &dyn Service) -> Result<(), Reason> {

@@ -99,12 +99,8 @@ pub trait Service: Send + Sync {
     ) -> Result<(), String> {
         let mut bytes = Vec::new();
         let mut buffer = ReplyBuffer::new(&mut bytes);
-        buffer.deferral = reply.deferral.as_ref().map(Deferral::lend);
+        buffer.deferral = reply.deferral;
         let result = self.request(peer, stream, &body.to_vec(), &mut buffer);
-        let is_deferred = buffer.is_deferred();
-        if let Some(deferral) = reply.deferral.as_mut().filter(|_| is_deferred) {
-            deferral.set_taken();
-        }
         reply.extend_from_slice(&bytes);
         result
     }
@@ -180,6 +176,7 @@ impl<'a> ReplyBuffer<'a> {
     }
 
     /// As [`ReplyBuffer::new`], for the reply to a request, which may be deferred.
+    #[inline]
     pub(crate) fn of_request(out: &'a mut Vec<u8>, deferral: Deferral<'a>) -> Self {
         let mut buffer = Self::new(out);
         buffer.deferral = Some(deferral);
@@ -192,12 +189,7 @@ impl<'a> ReplyBuffer<'a> {
     /// # Errors
     /// Fails when 4,096 requests of the connection wait for their answers already, or this one has been deferred.
     pub fn defer(&mut self) -> Result<DeferredReply, String> {
-        let deferral = self.deferral.as_mut();
-        deferral.ok_or("this request is answered at once")?.take()
-    }
-
-    pub(crate) fn is_deferred(&self) -> bool {
-        self.deferral.as_ref().is_some_and(Deferral::is_taken)
+        self.deferral.ok_or("this request is answered at once")?.take()
     }
 
     /// Appends bytes. Allocates when there is no room.
