@@ -1,7 +1,7 @@
 //! Batches of lines as blocks of a segment: each batch is in blocks of its own, so that an acknowledged one is whole.
 
 use logdrive_reader::LineHeads;
-use logdrive_store::SegmentWriter;
+use logdrive_store::{BatchWriter, SegmentWriter};
 use std::io;
 
 /// Bytes of a line that is stored as one; a longer one is stored in pieces, as a row has a limit.
@@ -9,25 +9,32 @@ const LINE_BYTES_MAX: usize = 512 << 10;
 
 /// Makes blocks of batches. It keeps its memory for the next one.
 #[derive(Debug)]
-pub(crate) struct BatchBlocks(SegmentWriter<Vec<u8>>);
+pub(crate) struct BatchBlocks {
+    records: SegmentWriter<Vec<u8>>,
+    /// Blocks of batches whose columns stay as they came.
+    pub(crate) whole: BatchWriter,
+}
 
 impl Default for BatchBlocks {
     fn default() -> Self {
-        Self(SegmentWriter::new(Vec::new()).fill_blocks())
+        Self {
+            records: SegmentWriter::new(Vec::new()).fill_blocks(),
+            whole: BatchWriter::default(),
+        }
     }
 }
 
 impl BatchBlocks {
     /// The writer of the next blocks.
     pub(crate) fn begin(&mut self) -> &mut SegmentWriter<Vec<u8>> {
-        self.0.file_mut().clear();
-        &mut self.0
+        self.records.file_mut().clear();
+        &mut self.records
     }
 
     /// Writes what is left, and gives the blocks.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.0.flush()?;
-        std::mem::swap(out, self.0.file_mut());
+        self.records.flush()?;
+        std::mem::swap(out, self.records.file_mut());
         Ok(())
     }
 
@@ -42,7 +49,7 @@ impl BatchBlocks {
         if lines.is_empty() {
             return Ok(());
         }
-        self.0.file_mut().clear();
+        self.records.file_mut().clear();
         let text = lines.strip_suffix(b"\n").unwrap_or(lines);
         for whole in text.split(|byte| *byte == b'\n') {
             let head = heads.of(whole);
@@ -52,14 +59,14 @@ impl BatchBlocks {
                 head.unix_ns
             };
             let first = whole.get(..LINE_BYTES_MAX).unwrap_or(whole);
-            self.0.line(head.level, unix_ns, first)?;
+            self.records.line(head.level, unix_ns, first)?;
             let rest = whole.get(first.len()..).unwrap_or(&[]);
             for piece in rest.chunks(LINE_BYTES_MAX) {
-                self.0.line(head.level, unix_ns, piece)?;
+                self.records.line(head.level, unix_ns, piece)?;
             }
         }
-        self.0.flush()?;
-        std::mem::swap(lines, self.0.file_mut());
+        self.records.flush()?;
+        std::mem::swap(lines, self.records.file_mut());
         Ok(())
     }
 }

@@ -11,8 +11,8 @@ use logdrive_drain::layout::{
 use logdrive_ship::hello::{Hello, Reason};
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{
-    Batch, BatchDictionary, DictionaryCallsite, DictionaryThread, RowCallsite, RowError, RowProcess,
-    RowThread, Rows, SegmentWriter,
+    Batch, BatchDictionary, BatchWriter, DictionaryCallsite, DictionaryThread, RowCallsite, RowError,
+    RowProcess, RowThread, Rows, SegmentWriter, StoredCallsite,
 };
 use logdrive_wire::kind::{FieldKind, Kind};
 use logdrive_wire::value::INLINE_KEY;
@@ -34,7 +34,7 @@ struct KnownCallsite {
     /// A record may have a key of the sender's fields itself.
     clashes: bool,
     /// The callsite for segments, with the sender's fields unless it has too many of its own.
-    row: Option<(RowCallsite, bool)>,
+    row: Option<(RowCallsite, StoredCallsite)>,
     is_dynamic: bool,
     /// It goes to this output.
     is_wanted: bool,
@@ -141,9 +141,13 @@ impl TypedRecords {
             clashes: site.dynamic || site.fields.iter().any(|field| self.fields.has_key(&field.name)),
             row: is_segment
                 .then(|| {
+                    let stored = |row: RowCallsite, has_values| {
+                        let entry = DictionaryCallsite::of(&row).ok()?;
+                        Some((row, StoredCallsite { entry, has_values }))
+                    };
                     let with_values = RowCallsite::new(&self.with_values(site, is_ours), process);
-                    let plain = || RowCallsite::new(site, process).ok().map(|row| (row, false));
-                    with_values.ok().map(|row| (row, true)).or_else(plain)
+                    let with_values = with_values.ok().and_then(|row| stored(row, true));
+                    with_values.or_else(|| stored(RowCallsite::new(site, process).ok()?, false))
                 })
                 .flatten(),
             is_dynamic: site.dynamic,
@@ -225,6 +229,28 @@ impl TypedRecords {
         Ok((count, put))
     }
 
+    /// Appends the block of a whole batch, with its columns as they came. `false`: its records have to be taken one by one.
+    pub(crate) fn put_block(
+        &self,
+        batch: &Batch,
+        writer: &mut BatchWriter,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, RowError> {
+        let known = batch.callsites.iter().map(|number| {
+            let known = self.known.get(number).filter(|known| known.is_wanted)?;
+            known.row.as_ref().map(|(_, stored)| stored)
+        });
+        let Some(callsites) = known.collect::<Option<Vec<_>>>() else {
+            return Ok(false);
+        };
+        let values: Vec<(&str, &str)> = self
+            .values
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .collect();
+        writer.put(batch, &callsites, &values, out)
+    }
+
     /// The same as rows of a segment.
     pub(crate) fn put_rows(
         &mut self,
@@ -248,9 +274,9 @@ impl TypedRecords {
                 continue;
             }
             put += 1;
-            let (row, has_values) = known.row.as_ref().ok_or(UNKNOWN)?;
+            let (row, stored) = known.row.as_ref().ok_or(UNKNOWN)?;
             payload.clear();
-            match has_values {
+            match stored.has_values {
                 true => self.put_payload(known, record.payload, &mut payload),
                 false => payload.extend_from_slice(record.payload),
             }

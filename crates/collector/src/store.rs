@@ -521,6 +521,16 @@ impl Inner {
         };
         let mut keep = || {
             let batch = records.read(block, is_segment)?;
+            if let Some(blocks) = self.blocks.as_mut().filter(|_| left_out == 0) {
+                self.group.clear();
+                if batch.block.head().records != count as usize {
+                    return Ok(Err(Reason::Malformed));
+                }
+                if records.put_block(&batch, &mut blocks.whole, &mut self.group.bytes)? {
+                    let done = (&mut after, &mut left_out);
+                    return Ok(self.keep_done(session, done, (count, count), shared));
+                }
+            }
             let rows = batch.block.rows()?;
             let mut found = BatchRecords::new(&batch, &rows);
             if found.count() != count {

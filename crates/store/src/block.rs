@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 /// In place of a thread: the row has none.
-const NO_THREAD: u64 = u32::MAX as u64;
+pub(crate) const NO_THREAD: u64 = u32::MAX as u64;
 
 /// Turns buffers of rows into blocks. It keeps its memory for the next block: some six times the bytes of the rows.
 ///
@@ -576,7 +576,7 @@ impl Block {
     }
 
     /// Bytes of all columns of a group; number 0 is the spine.
-    fn part(&self, number: usize) -> Result<&[u8], StoreError> {
+    pub(crate) fn part(&self, number: usize) -> Result<&[u8], StoreError> {
         let start: usize = self.parts().take(number).map(|part| part.0).sum();
         let length = self.parts().nth(number).map_or(0, |part| part.0);
         self.body
@@ -904,8 +904,26 @@ impl Block {
     }
 }
 
+#[cfg(test)]
+impl Block {
+    /// Flips a bit of the columns, at the place that is chosen, and makes the checksums fit.
+    pub(crate) fn flip_bit(&mut self, below: &mut dyn FnMut(u64) -> u64) {
+        let at = below((self.body.len() - END.len()) as u64) as usize;
+        self.body[at] ^= 1 << below(8);
+        let mut start = 0;
+        for (number, (length, _)) in self.parts().collect::<Vec<_>>().into_iter().enumerate() {
+            let checksum = crc32c::crc32c(&self.body[start..start + length]);
+            match number.checked_sub(1) {
+                None => self.head.spine.1 = checksum,
+                Some(group) => self.head.groups[group].checksum = checksum,
+            }
+            start += length;
+        }
+    }
+}
+
 impl BlockHead {
-    fn kinds(&self, kind: &GroupKind) -> Result<Vec<ColumnKind>, StoreError> {
+    pub(crate) fn kinds(&self, kind: &GroupKind) -> Result<Vec<ColumnKind>, StoreError> {
         Ok(match kind {
             GroupKind::Fixed { callsite } => {
                 let found = self.callsites.get(*callsite as usize);

@@ -182,9 +182,7 @@ impl Column {
         out: &mut Vec<u8>,
     ) -> ColumnSummary {
         let Tools {
-            compressor,
-            scratch,
-            filter,
+            compressor, filter, ..
         } = tools;
         if self.kind.is_optional() {
             integers::encode(&self.present, compressor, out);
@@ -325,12 +323,7 @@ impl Column {
     }
 
     fn put_field(&self, kind: Kind, number: usize, low: u64, out: &mut Vec<u8>) {
-        let width = match kind {
-            Kind::None => 0,
-            Kind::Bool | Kind::I8 | Kind::U8 => 1,
-            Kind::I16 | Kind::U16 => 2,
-            Kind::I32 | Kind::U32 | Kind::F32 | Kind::Char => 4,
-            Kind::I64 | Kind::U64 | Kind::F64 | Kind::Pointer => 8,
+        match kind {
             Kind::I128 | Kind::U128 => {
                 out.extend_from_slice(&low.to_le_bytes());
                 let high = self.high.get(number).copied().unwrap_or(0);
@@ -341,12 +334,13 @@ impl Column {
                 out.extend_from_slice(&(text.len() as u32).to_le_bytes());
                 return out.extend_from_slice(text);
             }
-        };
+            _ => {}
+        }
         let low = match kind {
             Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => unordered(low).cast_unsigned(),
             _ => low,
         };
-        out.extend_from_slice(&low.to_le_bytes()[..width]);
+        out.extend_from_slice(&low.to_le_bytes()[..width_of(kind)]);
     }
 }
 
@@ -410,6 +404,85 @@ impl StoredColumn {
             },
         };
         Ok(Some(Self { present, values }))
+    }
+}
+
+impl StoredColumn {
+    /// Texts of a column of such.
+    pub(crate) fn texts(&self) -> Option<&StoredTexts> {
+        match &self.values {
+            StoredValues::Texts(texts) => Some(texts),
+            _ => None,
+        }
+    }
+
+    /// Bytes that the values of so many rows take in payloads, and those of one of them at most; `None` where one is none of
+    /// its kind.
+    pub(crate) fn payload_bytes(&self, kind: ColumnKind, rows: usize) -> Option<(usize, usize)> {
+        let ColumnKind::Field(field) = kind else {
+            return None;
+        };
+        let presence = if field.optional { rows } else { 0 };
+        let count = |width: usize, values: &[u64]| Some((presence + width * values.len(), 1 + width));
+        match &self.values {
+            StoredValues::Nothing => Some((presence, 1)),
+            StoredValues::Wide(low, _) => count(16, low),
+            StoredValues::Integers(values) => {
+                let width = width_of(field.kind);
+                let signed = |bits: u32| (ordered(-1 << (bits - 1)), ordered((1 << (bits - 1)) - 1));
+                let (least, largest) = match field.kind {
+                    Kind::Bool => (0, 1),
+                    Kind::I8 => signed(8),
+                    Kind::I16 => signed(16),
+                    Kind::I32 => signed(32),
+                    Kind::Char => {
+                        let is_char = |value: &u64| {
+                            u32::try_from(*value).is_ok_and(|value| char::from_u32(value).is_some())
+                        };
+                        if !values.iter().all(is_char) {
+                            return None;
+                        }
+                        (0, u64::MAX)
+                    }
+                    _ if width < 8 => (0, (1 << (8 * width)) - 1),
+                    _ => (0, u64::MAX),
+                };
+                let found = integers::range(values);
+                (found.0 >= least && found.1 <= largest || values.is_empty()).then_some(())?;
+                count(width, values)
+            }
+            StoredValues::Texts(texts) => {
+                let (values, bytes, longest) = match texts {
+                    StoredTexts::Constant(value) => {
+                        let values = self.present.as_ref().map_or(rows, |present| {
+                            present.iter().filter(|is_present| **is_present == 1).count()
+                        });
+                        (values, values.checked_mul(value.len())?, value.len())
+                    }
+                    StoredTexts::Dictionary(entries, places) => {
+                        let length = |place: &u64| entries.value(*place as usize).len();
+                        (places.len(), places.iter().map(length).sum(), longest(entries))
+                    }
+                    StoredTexts::Plain(texts) => (texts.len(), texts.bytes().len(), longest(texts)),
+                };
+                Some((presence + 4 * values + bytes, 5 + longest))
+            }
+        }
+    }
+}
+
+fn longest(texts: &Texts) -> usize {
+    texts.values().map(<[u8]>::len).max().unwrap_or(0)
+}
+
+/// Bytes of a value of a kind of numbers in a payload.
+fn width_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Bool | Kind::I8 | Kind::U8 => 1,
+        Kind::I16 | Kind::U16 => 2,
+        Kind::I32 | Kind::U32 | Kind::F32 | Kind::Char => 4,
+        Kind::I64 | Kind::U64 | Kind::F64 | Kind::Pointer => 8,
+        _ => 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{StoreError, limit};
 use crate::limits::{DEFINITIONS_BYTES_MAX, DEFINITIONS_MAX, NAME_BYTES_MAX};
-use crate::rows::{CALLSITE, RowProcess, THREAD, read_definition};
+use crate::rows::{CALLSITE, RowCallsite, RowProcess, THREAD, read_definition};
 use logdrive_wire::Callsite;
 use std::collections::HashMap;
 
@@ -27,6 +27,14 @@ pub struct DictionaryThread {
 }
 
 impl DictionaryCallsite {
+    /// The callsite that rows name so.
+    ///
+    /// # Errors
+    /// When its definition cannot be read.
+    pub fn of(callsite: &RowCallsite) -> Result<Self, StoreError> {
+        Self::decode(&callsite.definition)
+    }
+
     pub(crate) fn decode(definition: &[u8]) -> Result<Self, StoreError> {
         let (process, callsite) = read_definition(definition).map_err(StoreError::Callsite)?;
         Ok(Self {

@@ -32,11 +32,7 @@ fn decimal(bits: u64, power: f64) -> Option<u64> {
 }
 
 /// Writes a column of the bits of doubles. Returns how many digits stand behind the point at most.
-pub(crate) fn encode(
-    values: &[u64],
-    compressor: &mut Compressor,
-    out: &mut Vec<u8>,
-) -> u8 {
+pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, out: &mut Vec<u8>) -> u8 {
     if values.is_empty() {
         return 0;
     }

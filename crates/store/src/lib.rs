@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod batch_writer;
 mod block;
 mod bytes;
 mod columns;
@@ -31,6 +32,7 @@ mod texts;
 mod writer;
 
 pub use batch::{Batch, BatchEncoder, Definition, EncodedBatch};
+pub use batch_writer::{BatchWriter, StoredCallsite};
 pub use block::{Block, Encoder, GroupColumn};
 pub use columns::{StoredColumn, StoredValues};
 pub use compaction::{Compaction, compact, digest, has_small_blocks};

@@ -54,7 +54,7 @@ pub struct RowThread<'a> {
 /// A callsite as rows name it. Made once for each callsite and [`RowWriter`].
 #[derive(Debug)]
 pub struct RowCallsite {
-    definition: Box<[u8]>,
+    pub(crate) definition: Box<[u8]>,
     /// Serial number of its latest definition, and in the low bits its number in the buffer.
     defined: AtomicU64,
 }

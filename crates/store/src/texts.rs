@@ -164,18 +164,13 @@ pub(crate) enum Distinct<'a> {
 }
 
 /// Writes a column.
-pub(crate) fn encode<'a>(
-    texts: &'a Texts,
-    compressor: &mut Compressor,
-    out: &mut Vec<u8>,
-) -> Distinct<'a> {
+pub(crate) fn encode<'a>(texts: &'a Texts, compressor: &mut Compressor, out: &mut Vec<u8>) -> Distinct<'a> {
     if texts.is_empty() {
         return Distinct::All;
     }
     let first = texts.value(0);
     if texts.values().all(|value| are_equal(value, first)) {
-        out.push(CONSTANT);
-        put_blob(out, first);
+        put_constant(first, out);
         return Distinct::Constant(first);
     }
     match dictionary(texts) {
@@ -192,6 +187,12 @@ pub(crate) fn encode<'a>(
             Distinct::All
         }
     }
+}
+
+/// Writes a column whose values are all this one.
+pub(crate) fn put_constant(value: &[u8], out: &mut Vec<u8>) {
+    out.push(CONSTANT);
+    put_blob(out, value);
 }
 
 fn put_plain(texts: &Texts, compressor: &mut Compressor, out: &mut Vec<u8>) {
