@@ -72,6 +72,8 @@ pub struct Client {
     frame_bytes_max: usize,
     /// Number of bytes of which the start of each frame is a multiple; the same for all connections to an address.
     alignment: usize,
+    /// The server knows frames that cancel requests.
+    knows_cancel: bool,
     response_timeout: Duration,
     idle_timeout: Duration,
 }
@@ -94,6 +96,7 @@ impl Client {
         let (reconnect, connection, hello) = Reconnect::connect(address, options)?;
         Ok(Self {
             alignment: connection.properties().alignment,
+            knows_cancel: hello.knows_cancel(),
             connection,
             reconnect,
             inbox: Inbox::default(),
@@ -132,6 +135,7 @@ impl Client {
         let (connection, hello) = self.reconnect.connect_again(end, is_once)?;
         self.connection = connection;
         self.frame_bytes_max = hello.frame_bytes_max as usize;
+        self.knows_cancel = hello.knows_cancel();
         self.forget_requests();
         (self.messages_sent, self.acknowledged) = (0, 0);
         Ok(())
@@ -250,14 +254,29 @@ impl Client {
         }
     }
 
-    /// Gives up a request: its response, when it comes, is left out. `false`: it is not waited for. The server does its
-    /// work all the same.
+    /// Gives up a request: its response, when it comes, is left out. `false`: it is not waited for. A server that knows such
+    /// frames is told, without waiting: it takes the request out of the queue of its threads, or tells the handler that has
+    /// deferred its reply, see [`DeferredReply::on_cancel`](logdrive_ship::session::DeferredReply::on_cancel).
     pub fn cancel(&mut self, number: u64) -> bool {
         let early = self.inbox.replies.iter().position(|(early, _)| *early == number);
         if let Some(index) = early {
             return self.inbox.replies.remove(index).is_some();
         }
-        self.requests.cancel(number)
+        let is_canceled = self.requests.cancel(number, self.knows_cancel);
+        if is_canceled && self.knows_cancel {
+            self.send_cancel(number);
+        }
+        is_canceled
+    }
+
+    /// Puts it behind what is to be sent, and sends what the link takes of that now; the rest goes with the next request.
+    fn send_cancel(&mut self, number: u64) {
+        Header::new(Kind::Cancel, number).put(&[], false, &mut self.out);
+        let padded = self.out.len().next_multiple_of(self.alignment);
+        self.out.resize(padded, 0);
+        // A connection that is lost is found by the next call.
+        let sent = self.connection.try_send(&self.out).unwrap_or(0);
+        self.out.drain(..sent);
     }
 
     /// As [`Client::call`], and hands the response over where it lies: over `shm://` that spares a copy, elsewhere it is

@@ -2,12 +2,14 @@
 //! given up, and what a server that stops still answers; over every transport.
 
 use logdrive_messaging::{Client, Sender};
-use logdrive_ship::hello::Reason;
+use logdrive_ship::frame::{Header, Kind, next_frame};
+use logdrive_ship::hello::{Hello, Reason, Role};
 use logdrive_ship::session::{
     DeferredReply, InPlace, Outbox, Peer, PushError, ReplyBuffer, Reserved, Service,
 };
 use logdrive_ship::{Options, Threads, TransportError};
 use logdrive_testkit::{DEADLINE, Servers, wait_for, wait_until};
+use std::io::{Read, Write};
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -245,6 +247,79 @@ fn a_reply_that_nobody_wants_any_more_says_so_and_harms_nobody() {
         owed.reply(b"to nobody".to_vec());
         assert_eq!(servers.connect(&server).call(b"now").expect("answered"), b"now");
     });
+}
+
+#[test]
+fn work_for_a_request_that_is_given_up_is_told() {
+    everywhere(|servers, scheme, threads| {
+        let desk = Arc::new(Desk::default());
+        let server = servers.serve(&servers.address(scheme, scheme), threads, desk.clone());
+        let mut client = servers.connect(&server);
+        let given_up = client.submit(b"slow").expect("sent");
+        let other = client.submit(b"other").expect("sent");
+        client.flush().expect("sent");
+        let owed = desk.owed(b"slow");
+        let (told, is_told) = std::sync::mpsc::channel();
+        owed.on_cancel(move || told.send(()).expect("the test waits"));
+        assert!(client.cancel(given_up) && !client.cancel(given_up));
+        is_told.recv_timeout(DEADLINE).expect("told");
+        assert!(!owed.is_wanted(), "{scheme}");
+        let (late, is_late) = std::sync::mpsc::channel();
+        owed.on_cancel(move || late.send(()).expect("the test waits"));
+        is_late.try_recv().expect("at once");
+        owed.reply(b"to nobody".to_vec());
+        // Others go on, and one whose reply is on its way is given up as before.
+        let still = desk.owed(b"other");
+        assert!(still.is_wanted());
+        still.reply(b"reply".to_vec());
+        let reply = client.complete().expect("answered");
+        assert_eq!((reply.number, reply.result), (other, Ok(&b"reply"[..])));
+        assert!(!client.cancel(other));
+        assert_eq!(client.call(b"now").expect("answered"), b"now");
+    });
+}
+
+/// A server of version 1 ends a connection on which a frame comes that it does not know.
+#[test]
+fn a_server_that_knows_no_cancel_is_sent_none() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = format!("tcp://{}", listener.local_addr().expect("an address"));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("accepted");
+        let (mut bytes, mut kinds) = (Vec::new(), Vec::new());
+        loop {
+            let mut read = [0; 4_096];
+            let length = stream.read(&mut read).expect("read");
+            bytes.extend_from_slice(&read[..length]);
+            while let Some(frame) = next_frame(&bytes, 1 << 20).expect("frames") {
+                let (header, mut out) = (frame.header, Vec::new());
+                match header.kind {
+                    Kind::Hello => {
+                        let mut hello = Hello::new(Role::Server);
+                        hello.version_max = 1;
+                        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut out);
+                    }
+                    Kind::Request if frame.payload == b"now" => {
+                        Header::new(Kind::Response, header.sequence).put(&[b"now"], true, &mut out);
+                    }
+                    Kind::Goodbye => return kinds,
+                    _ => {}
+                }
+                stream.write_all(&out).expect("sent");
+                kinds.push(header.kind);
+                bytes.drain(..header.length_bytes as usize);
+            }
+        }
+    });
+    let mut client =
+        Client::connect(&address.parse().expect("an address"), &Options::default()).expect("open");
+    let given_up = client.submit(b"slow").expect("sent");
+    client.flush().expect("sent");
+    assert!(client.cancel(given_up));
+    assert_eq!(client.call(b"now").expect("answered"), b"now");
+    drop(client);
+    let kinds = server.join().expect("served");
+    assert_eq!(kinds, [Kind::Hello, Kind::Request, Kind::Request]);
 }
 
 #[test]

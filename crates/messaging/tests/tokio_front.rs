@@ -8,6 +8,7 @@ use logdrive_ship::{Threads, TransportError, serve};
 use logdrive_testkit::{DEADLINE, Servers, wait_for, wait_until};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -168,6 +169,12 @@ fn calls_have_deadlines_and_those_that_are_dropped_are_given_up() {
             .await;
             dropped.abort();
             assert!(dropped.await.expect_err("given up").is_cancelled());
+            let kept = desk.clone();
+            until("the server is told", move || {
+                let is_given_up = kept.kept().owed.iter().all(|owed| !owed.is_wanted());
+                is_given_up.then_some(())
+            })
+            .await;
             for owed in std::mem::take(&mut desk.kept().owed) {
                 owed.reply(b"too late".to_vec());
             }
@@ -337,10 +344,24 @@ impl tower_service::Service<Request> for Tasks {
         Box::pin(async move {
             tokio::task::yield_now().await;
             match &request.body[..] {
+                b"hang" => {
+                    let _ends = CountsDrops;
+                    std::future::pending().await
+                }
                 b"fail" => Err(format!("as asked on stream {}", request.stream)),
                 body => Ok(body.to_ascii_uppercase()),
             }
         })
+    }
+}
+
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+struct CountsDrops;
+
+impl Drop for CountsDrops {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -362,6 +383,13 @@ fn a_tower_service_answers_and_a_client_is_one() {
             assert_eq!(service_call.await.expect("answered"), b"ABC", "{scheme}");
             let error = Client::call(&client, b"fail").await.expect_err("it said so");
             assert!(error.to_string().contains("as asked on stream 0"), "{error}");
+            let dropped = DROPPED.load(Ordering::SeqCst);
+            let hangs = client.call_within(b"hang", Duration::from_millis(50)).await;
+            assert!(hangs.is_err());
+            until("its task is dropped", move || {
+                (DROPPED.load(Ordering::SeqCst) > dropped).then_some(())
+            })
+            .await;
         });
     }
 }

@@ -214,11 +214,15 @@ impl Connection {
         self.send_parts(&mut [head, front, rest, zeros].map(IoSlice::new))
     }
 
-    /// Waits for room, and takes what comes meanwhile, so that both ends go on.
-    fn wait_for_room(&mut self, timeout: Duration) -> Result<(), TransportError> {
-        let waited = self.link.wait(true, timeout);
-        waited.map_err(|cause| lost(&self.address, cause))?;
-        self.receive_available()
+    /// Sends what the link takes now of these bytes, and returns how many that are.
+    ///
+    /// # Errors
+    /// Fails when it takes none.
+    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.link.try_send(&[IoSlice::new(bytes)])?;
+        // What the link holds back goes with what is sent next.
+        let _ = self.link.flush();
+        Ok(sent)
     }
 
     /// Sends all bytes of the parts. What the other end sends meanwhile is taken in, so that both go on.
@@ -237,7 +241,7 @@ impl Connection {
                             io::ErrorKind::TimedOut.into(),
                         ));
                     }
-                    self.wait_for_room(left)?;
+                    wait_for_room(self, left)?;
                 }
                 Err(cause) => return Err(lost(&self.address, cause)),
             }
@@ -246,7 +250,7 @@ impl Connection {
             match self.link.flush() {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait_for_room(self.send_timeout)?;
+                    wait_for_room(self, self.send_timeout)?;
                 }
                 Err(cause) => return Err(lost(&self.address, cause)),
             }
@@ -493,6 +497,13 @@ impl Connection {
         let _ = self.send(Header::new(Kind::Goodbye, 0), &payload);
         self.link.finish();
     }
+}
+
+/// Waits for room, and takes what comes meanwhile, so that both ends go on.
+fn wait_for_room(connection: &mut Connection, timeout: Duration) -> Result<(), TransportError> {
+    let waited = connection.link.wait(true, timeout);
+    waited.map_err(|cause| lost(&connection.address, cause))?;
+    connection.receive_available()
 }
 
 fn lost(address: &str, cause: io::Error) -> TransportError {

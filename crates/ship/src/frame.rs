@@ -36,6 +36,8 @@ pub enum Kind {
     Response = 7,
     /// Nothing more will come, and why.
     Goodbye = 8,
+    /// Nobody waits for the response to the request of the same sequence any more; from version 2 on.
+    Cancel = 9,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             6 => Self::Request,
             7 => Self::Response,
             8 => Self::Goodbye,
+            9 => Self::Cancel,
             _ => return None,
         })
     }

@@ -3,8 +3,10 @@
 use crate::frame::FrameError;
 use crate::limits::{HELLO_BYTES_MAX, NAME_BYTES_MAX, WORDS_BYTES_MAX};
 
-/// The version of the format that this code speaks.
-pub const VERSION: u16 = 1;
+/// The highest version of the format that this code speaks; the second has frames that cancel requests.
+pub const VERSION: u16 = 2;
+/// The lowest one.
+pub const VERSION_MIN: u16 = 1;
 
 /// Role of the end that says hello.
 #[repr(u8)]
@@ -87,7 +89,7 @@ impl Hello {
     /// A hello with the limits of this code.
     pub fn new(role: Role) -> Self {
         Self {
-            version_min: VERSION,
+            version_min: VERSION_MIN,
             version_max: VERSION,
             role,
             format: Format::Opaque,
@@ -101,6 +103,11 @@ impl Hello {
             host: String::new(),
             app: String::new(),
         }
+    }
+
+    /// Returns whether its sender knows frames that cancel requests.
+    pub fn knows_cancel(&self) -> bool {
+        self.version_max >= 2
     }
 
     /// The payload. Names that are too long are cut at a character.
@@ -126,13 +133,13 @@ impl Hello {
     /// Reads a payload.
     ///
     /// # Errors
-    /// Fails when it is no hello, or its versions do not include [`VERSION`].
+    /// Fails when it is no hello, or its versions are none of [`VERSION_MIN`] to [`VERSION`].
     pub fn decode(payload: &[u8]) -> Result<Self, FrameError> {
         limit("hello", payload.len(), HELLO_BYTES_MAX)?;
         let mut cursor = Cursor { payload, offset: 0 };
         let version_min = u16::from_le_bytes(cursor.take()?);
         let version_max = u16::from_le_bytes(cursor.take()?);
-        if version_min > VERSION || version_max < VERSION {
+        if version_min > VERSION || version_max < VERSION_MIN {
             let found = if version_min > VERSION {
                 version_min
             } else {

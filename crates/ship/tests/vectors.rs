@@ -16,6 +16,7 @@ fn kind(name: &str) -> Kind {
         "request" => Kind::Request,
         "response" => Kind::Response,
         "goodbye" => Kind::Goodbye,
+        "cancel" => Kind::Cancel,
         other => panic!("{other} is no kind"),
     }
 }

@@ -78,9 +78,14 @@ impl Requests {
         is_waited_for
     }
 
-    /// Gives a request up. `false`: it does not wait.
-    pub(super) fn cancel(&mut self, number: u64) -> bool {
-        self.leave(number, State::Canceled)
+    /// Gives a request up. `false`: it does not wait. With `is_told` the other end knows it, so that no response need come.
+    pub(super) fn cancel(&mut self, number: u64, is_told: bool) -> bool {
+        let was_waiting = self.leave(number, State::Canceled);
+        if was_waiting && is_told {
+            self.leave(number, State::Done);
+            self.pop_while(|state| state == State::Done);
+        }
+        was_waiting
     }
 
     fn leave(&mut self, number: u64, next: State) -> bool {
@@ -121,19 +126,25 @@ mod tests {
         let mut requests = Requests::new();
         let numbers: Vec<u64> = (0..4).filter_map(|_| requests.begin()).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
-        assert!(requests.cancel(2) && !requests.cancel(2));
+        assert!(requests.cancel(2, false) && !requests.cancel(2, false));
         assert!(
             requests.complete(3) && !requests.complete(3),
             "in any order, once"
         );
         assert!(!requests.complete(2), "nobody waits");
-        assert!(!requests.cancel(3) && !requests.cancel(0) && !requests.cancel(5));
+        assert!(!requests.cancel(3, true) && !requests.cancel(0, true) && !requests.cancel(5, true));
         assert_eq!(requests.waiting(), 2);
         assert!(requests.complete(1) && requests.complete(4) && requests.is_empty());
         assert_eq!(requests.begin(), Some(5));
         requests.clear();
         assert!(!requests.complete(5), "of a connection that was lost");
         assert_eq!(requests.begin(), Some(6));
+        assert!(
+            requests.cancel(6, true) && requests.is_empty(),
+            "no response need come"
+        );
+        assert!(!requests.complete(6), "one that was on its way");
+        assert_eq!(requests.begin(), Some(7));
     }
 
     #[test]
@@ -141,7 +152,7 @@ mod tests {
         let mut requests = Requests::new();
         for _ in 0..3 * REQUESTS_MAX {
             let number = requests.begin().expect("room, because the others were given up");
-            assert!(requests.cancel(number));
+            assert!(requests.cancel(number, false));
         }
         assert!(requests.states.len() <= REQUESTS_MAX);
         let mut requests = Requests::new();

@@ -17,7 +17,8 @@ use tokio::time::timeout;
 /// Connection to a service, for tasks: any number of them, each with a clone, use it at once, and their requests travel
 /// together. A task of the runtime serves the connection; for `shm://` a thread does, because rings have no descriptor.
 ///
-/// A call that is dropped is given up: it is not sent any more, or its response is left out. When the connection is lost,
+/// A call that is dropped, or takes too long, is given up: it is not sent any more, or its response is left out and the
+/// server told, see [`TowerService`](super::TowerService). When the connection is lost,
 /// all calls under way fail, and the next one makes it again, with pauses between attempts that grow; no request is sent
 /// twice. The connection ends with the last clone.
 ///
@@ -146,17 +147,31 @@ impl Client {
         command: Command,
         outcome: oneshot::Receiver<Result<T, TransportError>>,
     ) -> Result<T, TransportError> {
+        // Dropped behind the receiver of the outcome, by which the other end of the channel knows that it was given up.
+        let mut guard = CancelGuard {
+            client: matches!(command, Command::Call { .. }).then_some(self),
+        };
         let ended = || TransportError::lost(&self.address)(std::io::ErrorKind::BrokenPipe.into());
         let asked = async {
             // Both ends of it are gone only when the runtime is.
             self.commands.send(command).await.map_err(|_| ended())?;
-            if let Some(wake) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-                wake();
-            }
+            self.wake();
             outcome.await.map_err(|_| ended())?
         };
         let late = |_| Err(TransportError::timeout(&self.address, what, limit));
-        timeout(limit, asked).await.unwrap_or_else(late)
+        match timeout(limit, asked).await {
+            Ok(result) => {
+                guard.client = None;
+                result
+            }
+            Err(elapsed) => late(elapsed),
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+            wake();
+        }
     }
 
     /// The next message that the server has sent of its own accord, see
@@ -173,6 +188,22 @@ impl Client {
     /// Number of messages of the server for which there was no room here.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Call that is under way: has the server told when it is given up.
+struct CancelGuard<'a> {
+    client: Option<&'a Client>,
+}
+
+impl Drop for CancelGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.client {
+            // Where many commands wait, those that were given up are found later.
+            if client.commands.try_send(Command::Cancel).is_ok() {
+                client.wake();
+            }
+        }
     }
 }
 

@@ -77,8 +77,8 @@ impl Driver {
     pub(super) async fn run(mut self, connection: Connection, hello: Hello) {
         let mut connected = Some((connection, hello));
         while let Some((connection, hello)) = connected {
-            self.exchange.begin(hello.frame_bytes_max);
             let connection = connection.into_nonblocking();
+            self.exchange.begin(&hello, &connection);
             let is_thread = matches!(connection.readiness(), Readiness::Thread);
             let end = match is_thread {
                 true => self.serve_on_thread(connection).await,

@@ -3,6 +3,7 @@
 
 use crate::Pushed;
 use logdrive_ship::frame::{FLAG_FAILED, Frame, FrameError, HEADER_BYTES, Header, Kind, Messages};
+use logdrive_ship::hello::Hello;
 use logdrive_ship::limits::{FRAME_BYTES_MAX, PIECE_BYTES, REQUESTS_MAX};
 use logdrive_ship::{NonBlocking, TransportError};
 use std::collections::{HashMap, VecDeque};
@@ -28,12 +29,15 @@ pub(super) enum Command {
         message: Vec<u8>,
         done: Outcome<()>,
     },
+    /// A caller has given up: one of those whose outcome nobody waits for.
+    Cancel,
 }
 
 impl Command {
     /// Returns whether the caller has given it up.
     pub(super) fn is_canceled(&self) -> bool {
         match self {
+            Self::Cancel => false,
             Self::Call { reply, .. } => reply.is_closed(),
             Self::Deliver { done, .. } | Self::Send { done, .. } => done.is_closed(),
         }
@@ -42,6 +46,7 @@ impl Command {
     pub(super) fn fail(self, error: TransportError) {
         // A caller that has given it up hears nothing.
         match self {
+            Self::Cancel => {}
             Self::Call { reply, .. } => drop(reply.send(Err(error))),
             Self::Deliver { done, .. } | Self::Send { done, .. } => drop(done.send(Err(error))),
         }
@@ -66,6 +71,8 @@ pub(super) struct Exchange {
     /// Number behind the last message of each delivery.
     deliveries: VecDeque<(u64, Outcome<()>)>,
     frame_bytes_max: usize,
+    knows_cancel: bool,
+    alignment: usize,
     out: Vec<u8>,
     out_start: usize,
 }
@@ -89,6 +96,8 @@ impl Exchange {
             acknowledged: 0,
             deliveries: VecDeque::new(),
             frame_bytes_max: FRAME_BYTES_MAX,
+            knows_cancel: false,
+            alignment: 1,
             out: Vec::new(),
             out_start: 0,
         }
@@ -106,9 +115,10 @@ impl Exchange {
         std::mem::replace(self, left)
     }
 
-    /// Begins anew on a connection whose other end accepts frames of so many bytes.
-    pub(super) fn begin(&mut self, frame_bytes_max: u32) {
-        self.frame_bytes_max = (frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+    /// Begins anew on a connection whose other end has said this hello.
+    pub(super) fn begin(&mut self, hello: &Hello, connection: &NonBlocking) {
+        self.frame_bytes_max = (hello.frame_bytes_max as usize).min(FRAME_BYTES_MAX);
+        (self.knows_cancel, self.alignment) = (hello.knows_cancel(), connection.alignment());
         (self.messages_sent, self.acknowledged, self.out_start) = (0, 0, 0);
         self.out.clear();
     }
@@ -127,9 +137,22 @@ impl Exchange {
     /// Returns whether so much is to be sent, or is under way, that no further command is taken.
     pub(super) fn is_full(&mut self) -> bool {
         if self.requests.len() >= REQUESTS_MAX {
-            self.requests.retain(|_, reply| !reply.is_closed());
+            self.forget_canceled();
         }
         self.out.len() - self.out_start >= PIECE_BYTES || self.requests.len() >= REQUESTS_MAX
+    }
+
+    /// Leaves out requests whose callers have given them up, and tells the server where it knows such frames.
+    fn forget_canceled(&mut self) {
+        let (out, knows_cancel, alignment) = (&mut self.out, self.knows_cancel, self.alignment);
+        self.requests.retain(|number, reply| {
+            let is_canceled = reply.is_closed();
+            if is_canceled && knows_cancel {
+                Header::new(Kind::Cancel, *number).put(&[], false, out);
+                out.resize(out.len().next_multiple_of(alignment), 0);
+            }
+            !is_canceled
+        });
     }
 
     /// Lays out what a caller wants sent.
@@ -141,6 +164,7 @@ impl Exchange {
         let longest = match &command {
             Command::Call { body, .. } => body.len(),
             Command::Send { message, .. } => message.len(),
+            Command::Cancel => 0,
             Command::Deliver { messages, .. } => messages.iter().map(Vec::len).max().unwrap_or(0),
         };
         if longest > bytes_max {
@@ -148,6 +172,7 @@ impl Exchange {
             return command.fail(TransportError::TooLong { bytes, bytes_max });
         }
         match command {
+            Command::Cancel => self.forget_canceled(),
             Command::Call { body, reply } => {
                 let header = Header::new(Kind::Request, self.next_number);
                 self.requests.insert(self.next_number, reply);

@@ -4,8 +4,11 @@ use logdrive_ship::hello::{Reason, Role};
 use logdrive_ship::session::{Peer, ReplyBuffer, Service};
 use std::fmt::Display;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 /// Request of a client.
 #[derive(Debug, Clone)]
@@ -20,7 +23,8 @@ pub struct Request {
 
 /// Serves requests with an asynchronous service: each is a task of a runtime, on a clone of the service, and its reply goes
 /// to the client when the task has it. The server's own threads only receive and send. An error, and a panic, of the task
-/// fails the request; at most 4,096 requests of a connection are under way.
+/// fails the request; the task is dropped when the client gives the request up, or is gone. At most 4,096 requests of a
+/// connection are under way.
 ///
 /// ```
 /// use logdrive_messaging::tokio::{Client, Request, TowerService};
@@ -113,14 +117,31 @@ where
             stream,
             body: body.to_vec(),
         };
+        let (cancel, mut canceled) = oneshot::channel();
+        later.on_cancel(move || {
+            // A task that has ended needs no end.
+            let _ = cancel.send(());
+        });
         self.runtime.spawn(async move {
-            let answered = async {
+            let mut answered = Box::pin(async {
                 poll_fn(|context| service.poll_ready(context)).await?;
                 service.call(request).await
-            };
+            });
+            let mut is_watched = true;
+            let answered = poll_fn(|context| {
+                if is_watched && let Poll::Ready(told) = Pin::new(&mut canceled).poll(context) {
+                    is_watched = false;
+                    if told.is_ok() {
+                        return Poll::Ready(None);
+                    }
+                }
+                answered.as_mut().poll(context).map(Some)
+            });
             match answered.await {
-                Ok(bytes) => later.reply(bytes),
-                Err(error) => later.fail(error.to_string()),
+                Some(Ok(bytes)) => later.reply(bytes),
+                Some(Err(error)) => later.fail(error.to_string()),
+                // The client has given it up, or is gone.
+                None => {}
             }
         });
         Ok(())

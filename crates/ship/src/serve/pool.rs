@@ -60,6 +60,12 @@ fn answer(requests: &Mutex<Receiver<Box<QueuedRequest>>>, shared: &ServerState) 
             peer.outbox.forgo_response();
             continue;
         }
+        if !peer.outbox.is_wanted(job.sequence) {
+            // It is left out there.
+            peer.outbox
+                .respond(job.stream, job.sequence, Ok(Vec::new()), false);
+            continue;
+        }
         let mut reply = Vec::new();
         let is_deferred = Cell::new(false);
         let deferral = Deferral::new(&peer.outbox, &is_deferred, job.stream, job.sequence);

@@ -4,7 +4,7 @@
 use crate::frame::HEADER_BYTES;
 use crate::limits::{PUSHED_BYTES_MAX, REQUESTS_MAX};
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -72,6 +72,8 @@ pub enum PushError {
 
 /// Makes the thread that serves a connection look at its outbox.
 type Waker = Box<dyn Fn() + Send>;
+/// Ends work that nobody waits for.
+type Canceler = Box<dyn FnOnce() + Send>;
 
 struct Shared {
     state: Mutex<OutboxState>,
@@ -94,6 +96,10 @@ struct OutboxState {
     waker: Option<Waker>,
     /// The waker has been called since the last look.
     is_notified: bool,
+    /// Requests that the peer has given up, and that are not answered so far.
+    canceled: VecDeque<u64>,
+    /// Work that ends with its request, by the request's number.
+    cancelers: HashMap<u64, Canceler>,
     is_closed: bool,
 }
 
@@ -129,6 +135,11 @@ impl Entry {
 }
 
 impl Shared {
+    fn is_wanted(&self, sequence: u64) -> bool {
+        let state = self.lock();
+        !state.is_closed && !state.canceled.contains(&sequence)
+    }
+
     fn lock(&self) -> MutexGuard<'_, OutboxState> {
         // Whole entries go in and out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,8 +157,13 @@ impl Shared {
     }
 
     fn respond(&self, stream: u16, sequence: u64, result: Result<Vec<u8>, String>, has_panicked: bool) {
-        let state = self.lock();
-        if !state.is_closed {
+        let mut state = self.lock();
+        let canceler = state.cancelers.remove(&sequence);
+        let canceled = state.canceled.iter().position(|number| *number == sequence);
+        if let Some(index) = canceled.filter(|_| !has_panicked) {
+            state.canceled.remove(index);
+            forgo(self);
+        } else if !state.is_closed {
             let content = Content::Response {
                 sequence,
                 result,
@@ -155,6 +171,8 @@ impl Shared {
             };
             self.put(state, Entry { stream, content });
         }
+        // Outside of the lock, as it may have anything in it.
+        drop(canceler);
     }
 }
 
@@ -199,6 +217,34 @@ impl Outbox {
         Ok(())
     }
 
+    /// The peer has given a request up: its response is left out, and work for it that asks is told. Nothing happens where
+    /// no response is due.
+    pub(super) fn cancel(&self, sequence: u64) {
+        let Some(shared) = self.shared.as_ref().filter(|_| self.awaited() > 0) else {
+            return;
+        };
+        let mut state = shared.lock();
+        if state.canceled.contains(&sequence) {
+            return;
+        }
+        if state.canceled.len() >= REQUESTS_MAX {
+            // Of those that were answered already.
+            state.canceled.pop_front();
+        }
+        state.canceled.push_back(sequence);
+        let canceler = state.cancelers.remove(&sequence);
+        drop(state);
+        if let Some(cancel) = canceler {
+            cancel();
+        }
+    }
+
+    /// Returns whether the response to a request can still be of use.
+    pub(crate) fn is_wanted(&self, sequence: u64) -> bool {
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| shared.is_wanted(sequence))
+    }
+
     /// Returns whether the connection has not ended.
     pub fn is_open(&self) -> bool {
         self.shared
@@ -230,8 +276,10 @@ impl Outbox {
             let mut state = shared.lock();
             state.is_closed = true;
             let dropped = (std::mem::take(&mut state.entries), state.waker.take());
+            let cancelers = std::mem::take(&mut state.cancelers);
             drop(state);
             drop(dropped);
+            cancelers.into_values().for_each(|cancel| cancel());
             shared.bytes.store(0, Ordering::Relaxed);
             shared.awaited.store(0, Ordering::Relaxed);
         }
@@ -408,11 +456,24 @@ impl DeferredReply {
         self.respond(Err(words.into()));
     }
 
-    /// Returns whether the client is still connected: else nobody gets the reply, and the work for it can end.
+    /// Returns whether the client is still connected and has not given the request up: else nobody gets the reply, and the
+    /// work for it can end.
     pub fn is_wanted(&self) -> bool {
-        self.shared
-            .as_ref()
-            .is_some_and(|shared| !shared.lock().is_closed)
+        let shared = self.shared.as_ref();
+        shared.is_some_and(|shared| shared.is_wanted(self.sequence))
+    }
+
+    /// Calls this once nobody wants the reply any more, at once where that is so already; never after the reply. It runs on the
+    /// thread that serves the connection, and may not block.
+    pub fn on_cancel(&self, cancel: impl FnOnce() + Send + 'static) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.lock();
+        if !state.is_closed && !state.canceled.contains(&self.sequence) {
+            state.cancelers.insert(self.sequence, Box::new(cancel));
+            return;
+        }
+        drop(state);
+        cancel();
     }
 
     fn respond(&mut self, result: Result<Vec<u8>, String>) {
