@@ -62,6 +62,14 @@ pub(crate) enum CliError {
         #[from]
         cause: logdrive_collector::CollectorError,
     },
+    /// An input that other machines can reach.
+    #[error(
+        "other machines can reach {address}, and nothing there is encrypted: take an address of this machine, or say --insecure"
+    )]
+    InputInsecure {
+        /// The address.
+        address: String,
+    },
     /// An engine that records cannot be delivered to.
     #[error("{cause}")]
     Engine {

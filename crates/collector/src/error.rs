@@ -41,6 +41,15 @@ pub enum CollectorError {
         #[from]
         cause: logdrive_drain::file::FileError,
     },
+    /// An input that cannot listen.
+    #[cfg(feature = "inputs")]
+    #[error("cannot listen at {address}: {}", io_text(cause))]
+    Input {
+        /// The address.
+        address: String,
+        /// Cause, as the system gives it.
+        cause: io::Error,
+    },
     /// The system starts no thread.
     #[error("the system starts no thread: {}", io_text(cause))]
     Thread {

@@ -51,7 +51,10 @@ impl Fields {
                 (true, false) => write!(text, "\"{key}\":\"{value}\","),
             };
         };
-        put("host", &plain(&hello.host), false);
+        // Records of an input name theirs.
+        if !hello.host.is_empty() {
+            put("host", &plain(&hello.host), false);
+        }
         // Without a name each line names its process itself: an agent sends those of many.
         if !hello.app.is_empty() {
             put("process", &plain(&hello.app), false);

@@ -13,6 +13,8 @@ mod batch_blocks;
 mod commit;
 mod error;
 mod fields;
+#[cfg(feature = "inputs")]
+pub mod input;
 mod ledger;
 pub mod limits;
 mod output;

@@ -56,3 +56,27 @@ pub(crate) const STATES_MAX: u32 = 64;
 
 /// Logs that one sender sends at once: each has a thread and a connection.
 pub const LOGS_MAX: usize = 256;
+
+/// Messages and requests of an input that wait: of a slow disk's seconds, datagrams beyond are lost.
+#[cfg(feature = "inputs")]
+pub(crate) const INTAKE_QUEUE: usize = 10_000;
+
+/// Time that a request waits until its records are kept: less than clients of OpenTelemetry wait by default.
+#[cfg(feature = "inputs")]
+pub(crate) const INTAKE_ACK_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Bytes of a message of syslog; RFC 5424 asks for 2,048, and programs write more.
+#[cfg(feature = "inputs")]
+pub(crate) const SYSLOG_MESSAGE_BYTES_MAX: usize = 256 << 10;
+
+/// Connections of syslog at once: each may hold a message.
+#[cfg(feature = "inputs")]
+pub(crate) const SYSLOG_CONNECTIONS_MAX: usize = 1_024;
+
+/// Bytes of a request, also after decompression.
+#[cfg(feature = "inputs")]
+pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
+
+/// Connections of HTTP at once: each may hold a request.
+#[cfg(feature = "inputs")]
+pub(crate) const HTTP_CONNECTIONS_MAX: usize = 256;

@@ -13,6 +13,7 @@ enum Kind {
     ClickHouse,
     Elastic,
     Loki,
+    S3,
     VictoriaLogs,
     Syslog,
     Stdout,
@@ -30,6 +31,8 @@ const HTTP_OPTIONS: &[&str] = &["user", "password_file", "token_file", "tls_ca"]
 const KAFKA_OPTIONS: &[&str] = &["key", "acks", "compression", "config_file"];
 const CLICKHOUSE_OPTIONS: &[&str] = &["user", "password_file", "tls_ca"];
 const LOKI_OPTIONS: &[&str] = &["user", "password_file", "token_file", "tls_ca", "tenant"];
+
+const S3_OPTIONS: &[&str] = &["region", "form", "every", "config_file", "tls_ca"];
 
 macro_rules! known {
     ($($scheme:literal $kind:ident $transport:literal $options:expr;)+) => {
@@ -50,6 +53,8 @@ static KNOWN: &[Known] = known! {
     "loki+https" Loki "https" LOKI_OPTIONS;
     "victorialogs+http" VictoriaLogs "http" HTTP_OPTIONS;
     "victorialogs+https" VictoriaLogs "https" HTTP_OPTIONS;
+    "s3+http" S3 "http" S3_OPTIONS;
+    "s3+https" S3 "https" S3_OPTIONS;
     "syslog+tcp" Syslog "tcp" &[];
     "syslog+udp" Syslog "udp" &[];
     "stdout" Stdout "stdout" &[];
@@ -102,6 +107,16 @@ impl EngineAddress {
         Ok(Some(text.trim_end().to_owned()))
     }
 
+    /// Lines `NAME=VALUE` of the file that an option names, but for comments.
+    pub(crate) fn settings(&self, name: &str) -> Result<Vec<(String, String)>, EngineError> {
+        let text = self.option_file(name)?.unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let pairs = lines.filter_map(|line| line.split_once('='));
+        Ok(pairs
+            .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+            .collect())
+    }
+
     /// Makes the client. Does not wait for the engine.
     pub(crate) fn open(&self) -> Result<Box<dyn Engine>, EngineError> {
         Ok(match self.known.kind {
@@ -117,9 +132,11 @@ impl EngineAddress {
             Kind::Loki => Box::new(crate::loki::Loki::new(self)?),
             #[cfg(feature = "http")]
             Kind::VictoriaLogs => Box::new(crate::victoria_logs::VictoriaLogs::new(self)?),
+            #[cfg(feature = "s3")]
+            Kind::S3 => Box::new(crate::s3::ObjectStore::new(self)?),
             Kind::Syslog => Box::new(crate::syslog::Syslog::new(self)?),
             Kind::Stdout => Box::new(crate::stdout::Stdout::default()),
-            #[cfg(not(all(feature = "kafka", feature = "otlp", feature = "http")))]
+            #[cfg(not(all(feature = "kafka", feature = "otlp", feature = "http", feature = "s3")))]
             _ => return Err(self.wrong("this build has no client of it: build with its feature")),
         })
     }
@@ -179,6 +196,7 @@ impl FromStr for EngineAddress {
         let needed = match known.kind {
             Kind::Kafka => Some("a topic, such as kafka://HOST:9092/logs"),
             Kind::ClickHouse => Some("a table, such as clickhouse+http://HOST:8123/logs"),
+            Kind::S3 => Some("a bucket, such as s3+http://HOST:9000/logs/PREFIX"),
             Kind::Elastic => Some("an index, such as elastic+http://HOST:9200/logs"),
             _ => None,
         };

@@ -7,7 +7,9 @@ use logdrive_drain::layout::{
     Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
 };
 use logdrive_reader::foreign::{ForeignParser, dynamic_callsite};
-use logdrive_store::{Block, DictionaryThread, RowProcess, Rows, StoreError};
+use logdrive_store::{
+    Block, DictionaryThread, RowCallsite, RowProcess, RowThread, Rows, SegmentWriter, StoreError,
+};
 use logdrive_wire::{Callsite, Level, Value, each_field};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,6 +22,8 @@ struct RecordSite {
     process: Option<RowProcess>,
     json: Plan,
     message: Plan,
+    /// The callsite in further segments; none where its names are too long for one.
+    row: Option<RowCallsite>,
 }
 
 /// Block of a segment whose rows were read.
@@ -104,6 +108,7 @@ impl RecordLayouts {
         };
         RecordSite {
             message: self.message.compile(&callsite),
+            row: RowCallsite::new(&callsite, process.as_ref()).ok(),
             json,
             callsite,
             process,
@@ -337,6 +342,19 @@ impl EngineRecord<'_> {
     pub(crate) fn message(&mut self) -> String {
         let text = lay_out(self.layouts.1, &self.site.message, &self.record, self.space);
         String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// Adds it to a segment.
+    #[cfg(feature = "s3")]
+    pub(crate) fn put_row(&self, segment: &mut SegmentWriter<Vec<u8>>) -> std::io::Result<()> {
+        let thread = RowThread {
+            id: self.record.thread.id,
+            name: self.record.thread.name,
+        };
+        match &self.site.row {
+            Some(row) => segment.record(row, thread, self.record.unix_ns, self.record.payload),
+            None => Err(std::io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// It as an object of JSON, on one line without its end.

@@ -6,7 +6,7 @@ use crate::batch::{BatchBlock, EngineBatch, RecordLayouts};
 use crate::dead_letters::{DeadLetters, put_letter};
 use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
-use crate::limits::{BATCH_RECORDS, BATCH_ROWS_BYTES, LINGER, PAUSE, RETRY_FIRST, RETRY_LONGEST};
+use crate::limits::{PAUSE, RETRY_FIRST, RETRY_LONGEST};
 use crate::source::{SegmentSource, WrittenEnd};
 use crate::state::{DeliveryState, StateFile};
 use std::ops::Range;
@@ -353,7 +353,7 @@ impl DeliveryRun {
     /// Blocks of the next batch: those of the batch that was begun before a restart, or as many as there are and it takes.
     fn gather(&mut self) -> Result<Vec<BatchBlock>, EngineError> {
         let (mut blocks, mut records, mut bytes) = (Vec::new(), 0, 0);
-        let began = Instant::now();
+        let (began, limits) = (Instant::now(), self.engine.limits());
         loop {
             let block = self.source.next_block(|_| true)?;
             for damage in self.source.take_damages() {
@@ -368,7 +368,7 @@ impl DeliveryRun {
             }
             let Some(block) = block else {
                 let waits = !blocks.is_empty() && self.state.begun.is_none() && !self.shared.is_ending();
-                if waits && began.elapsed() < LINGER {
+                if waits && began.elapsed() < limits.linger {
                     self.shared.wait(PAUSE);
                     continue;
                 }
@@ -390,11 +390,11 @@ impl DeliveryRun {
                     ));
                 }
             }
-            let is_full = records >= BATCH_RECORDS || bytes >= BATCH_ROWS_BYTES;
+            let is_full = records >= limits.records || bytes >= limits.rows_bytes;
             match self.state.begun {
                 Some(end) if self.source.position() == Some(end) => return Ok(blocks),
                 // A batch that was begun has its own end, unless that is gone.
-                Some(_) if records < 4 * BATCH_RECORDS => {}
+                Some(_) if records < 4 * limits.records => {}
                 Some(_) => return Ok(blocks),
                 None if is_full => return Ok(blocks),
                 None => {}

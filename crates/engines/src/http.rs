@@ -80,24 +80,59 @@ impl HttpClient {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let failed = |error: ureq::Error| Refusal::Retry {
-            why: error.to_string(),
-            after: None,
-        };
-        let mut response = request.send(body).map_err(failed)?;
-        let retry_after = response.headers().get("retry-after");
-        let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = response
-            .body_mut()
-            .with_config()
-            .limit(RESPONSE_BYTES_MAX)
-            .read_to_vec();
-        Ok(HttpAnswer {
-            status: response.status().as_u16(),
-            body: String::from_utf8_lossy(&body.map_err(failed)?).into_owned(),
-            retry_after: retry_after.map(Duration::from_secs),
-        })
+        answer(request.send(body).map_err(failed)?)
     }
+
+    /// Makes an object at an address that is signed.
+    #[cfg(feature = "s3")]
+    pub(crate) fn put(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<HttpAnswer, Refusal> {
+        let mut request = self.agent.put(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        answer(request.send(body).map_err(failed)?)
+    }
+
+    /// Asks for a header of an object at an address that is signed; `None` where there is no object.
+    #[cfg(feature = "s3")]
+    pub(crate) fn head(&self, url: &str, header: &str) -> Result<Option<String>, Refusal> {
+        let response = self.agent.head(url).call().map_err(failed)?;
+        if !response.status().is_success() {
+            return Ok(None);
+        }
+        let value = response
+            .headers()
+            .get(header)
+            .and_then(|value| value.to_str().ok());
+        Ok(Some(value.unwrap_or_default().to_owned()))
+    }
+}
+
+fn failed(error: ureq::Error) -> Refusal {
+    Refusal::Retry {
+        why: error.to_string(),
+        after: None,
+    }
+}
+
+fn answer(mut response: ureq::http::Response<ureq::Body>) -> Result<HttpAnswer, Refusal> {
+    let retry_after = response.headers().get("retry-after");
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(RESPONSE_BYTES_MAX)
+        .read_to_vec();
+    Ok(HttpAnswer {
+        status: response.status().as_u16(),
+        body: String::from_utf8_lossy(&body.map_err(failed)?).into_owned(),
+        retry_after: retry_after.map(Duration::from_secs),
+    })
 }
 
 impl HttpAnswer {

@@ -90,10 +90,8 @@ impl Kafka {
             )
             .set("acks", address.option("acks").unwrap_or("all"));
         // Further properties of librdkafka, one NAME=VALUE a line: names and passwords among them.
-        for line in address.option_file("config_file")?.unwrap_or_default().lines() {
-            if let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
-                config.set(name.trim(), value.trim());
-            }
+        for (name, value) in address.settings("config_file")? {
+            config.set(name, value);
         }
         let mut kafka = Self {
             config,

@@ -33,6 +33,8 @@ mod limits;
 mod loki;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(feature = "s3")]
+mod s3;
 mod source;
 mod state;
 mod stdout;

@@ -4,6 +4,7 @@ use super::address;
 use crate::config::units::{read_duration, read_size};
 use clap::Args;
 use logdrive_collector::StoreFormat;
+use logdrive_collector::input::InputAddress;
 use logdrive_drain::layout::LayoutOptions;
 use logdrive_engines::EngineAddress;
 use logdrive_ship::Address;
@@ -21,6 +22,8 @@ Examples:
                                               those of other machines that have a certificate
   logdrive collect --out spool --listen unix:///run/user/1000/collect.sock --to kafka://127.0.0.1:9092/logs
                                               to a topic of Kafka; spool has what Kafka has not
+  logdrive collect --out logs --input syslog+udp://127.0.0.1:5514 --input http://127.0.0.1:4318
+                                              what rsyslog and OpenTelemetry's exporters send
   logdrive collect --config collect.toml      as a file says; --print-config shows all keys
   logdrive send app.log --to unix:///run/user/1000/collect.sock
                                               the other end
@@ -44,6 +47,10 @@ pub(crate) struct CollectArgs {
     /// Address to listen at: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Vec<Address>,
+    /// Address at which records of other systems come: syslog+udp://, syslog+tcp:// or http:// with ADDRESS:PORT; the last for
+    /// OpenTelemetry, Elasticsearch's bulk, Loki's push and lines; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) input: Vec<InputAddress>,
     /// The directory for log and ledger
     #[arg(short, long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

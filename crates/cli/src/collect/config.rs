@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::paint::ColorChoice;
 use logdrive_agent::config::Metrics;
 use logdrive_collector::StoreFormat;
+use logdrive_collector::input::InputAddress;
 use logdrive_drain::file::FileOptions;
 use logdrive_drain::layout::LayoutOptions;
 use logdrive_drain::schema::{FILE, Kind, Row, Setting, Value, Words, Wrong, limits};
@@ -27,6 +28,9 @@ const ABOUT: &str = "Configuration of `logdrive collect`. A key with # before it
 /// Addresses that one collector listens at.
 const LISTENERS_MAX: usize = 64;
 
+/// Inputs of one collector, each with a thread.
+const INPUTS_MAX: usize = 16;
+
 logdrive_drain::options! {
     /// Options of a collector.
     #[derive(Debug, Clone)]
@@ -41,6 +45,17 @@ logdrive_drain::options! {
             .required("[\"unix:///run/logdrive/collect.sock\"]")
             .scope(FILE)
             => [|_| None, set_listen],
+        /// Addresses at which other systems' records come: syslog+udp://, syslog+tcp://, and http:// for OpenTelemetry (by gRPC, too),
+        /// Elasticsearch's bulk, Loki's push and lines (docs/inputs.md). Only this machine's own addresses, unless insecure = true.
+        pub(super) inputs: Vec<InputAddress> => Row::of(Kind::List {
+                most: INPUTS_MAX,
+                bytes: limits::PATH_BYTES_MAX,
+                is_names: false,
+                allowed: "a list of addresses, such as [\"syslog+udp://127.0.0.1:514\"]",
+            })
+            .unset("none", "[\"syslog+udp://127.0.0.1:514\", \"http://127.0.0.1:4318\"]")
+            .scope(FILE)
+            => [|_| None, set_inputs],
         /// The directory for collected.log and its ledger.
         out: Option<PathBuf> => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).required("\"/var/log/logdrive\"").scope(FILE),
         /// Form of the log: collected.log has text, collected.segment has segments, which `logdrive cat` shows as text.
@@ -63,6 +78,8 @@ logdrive_drain::options! {
         pub(super) options: Options,
         pub(super) outputs: Vec<OutputConfig>,
         pub(super) routes: Vec<RouteConfig>,
+        /// Address of the collector itself that inputs pass their records to.
+        pub(super) inputs_to: Option<Address>,
     }
     with {
         /// Let clients without a certificate come.
@@ -104,6 +121,16 @@ fn set_listen(config: &mut CollectConfig, value: Value) -> Result<(), Wrong> {
     Ok(())
 }
 
+fn set_inputs(config: &mut CollectConfig, value: Value) -> Result<(), Wrong> {
+    let Value::Names(addresses) = value else {
+        return Err(Wrong::new("expected addresses"));
+    };
+    let addresses = addresses.iter();
+    let read = addresses.map(|(text, span)| text.parse().map_err(|why: String| Wrong::new(why).at(span)));
+    config.inputs = read.collect::<Result<_, _>>()?;
+    Ok(())
+}
+
 impl Default for CollectConfig {
     fn default() -> Self {
         let OutputConfig {
@@ -111,6 +138,7 @@ impl Default for CollectConfig {
         } = OutputConfig::default();
         Self {
             listen: Vec::new(),
+            inputs: Vec::new(),
             out: None,
             format,
             layout,
@@ -122,6 +150,7 @@ impl Default for CollectConfig {
             options: Options::default(),
             outputs: Vec::new(),
             routes: Vec::new(),
+            inputs_to: None,
         }
     }
 }
@@ -202,7 +231,17 @@ impl CollectConfig {
         if !args.listen.is_empty() {
             self.listen.clone_from(&args.listen);
         }
-        if self.listen.is_empty() {
+        if !args.input.is_empty() {
+            self.inputs.clone_from(&args.input);
+        }
+        if let Some(open) = self.inputs.iter().find(|input| !input.is_loopback())
+            && !self.options.insecure
+        {
+            return Err(CliError::InputInsecure {
+                address: open.to_string(),
+            });
+        }
+        if self.listen.is_empty() && self.inputs.is_empty() {
             return Err(CliError::NothingToListen);
         }
         if self.outputs.is_empty() {
@@ -211,6 +250,12 @@ impl CollectConfig {
             only.out = Some(out);
             only.to = EngineTo(args.to.clone());
             self.outputs.push(only);
+        }
+        if let (Some(first), false) = (self.outputs.first(), self.inputs.is_empty()) {
+            let socket = first.out.clone().unwrap_or_default().join("inputs.sock");
+            let socket = Address::Unix(std::path::absolute(socket)?);
+            self.listen.push(socket.clone());
+            self.inputs_to = Some(socket);
         }
         Ok(self)
     }

@@ -1,13 +1,19 @@
 //! Metrics of the collector, as text for Prometheus.
 
 use logdrive_collector::StoreCounts;
+use logdrive_collector::input::{InputAddress, InputCounts};
 use logdrive_engines::{Delivery, DeliveryCounts};
 use logdrive_ship::Stats;
 use logdrive_ship::hello::Reason;
 use std::fmt::Write;
 
 /// Returns the text of this moment.
-pub(super) fn text(stats: &Stats, counts: &StoreCounts, deliveries: &[Delivery]) -> String {
+pub(super) fn text(
+    stats: &Stats,
+    counts: &StoreCounts,
+    deliveries: &[Delivery],
+    inputs: &[(InputAddress, InputCounts)],
+) -> String {
     let mut out = String::new();
     for (name, help, value) in [
         ("records_total", "records that were written", counts.records),
@@ -61,6 +67,7 @@ pub(super) fn text(stats: &Stats, counts: &StoreCounts, deliveries: &[Delivery])
     }
     put_times(&mut out, counts);
     put_deliveries(&mut out, deliveries);
+    put_inputs(&mut out, inputs);
     let name = "logdrive_collector_ended_total";
     let _ = writeln!(
         out,
@@ -148,5 +155,31 @@ fn put_deliveries(out: &mut String, deliveries: &[Delivery]) {
     for (to, counts) in counts {
         let failing = u8::from(!counts.error.is_empty());
         let _ = writeln!(out, "{name}{{to={to:?},error={:?}}} {failing}", counts.error);
+    }
+}
+
+fn put_inputs(out: &mut String, inputs: &[(InputAddress, InputCounts)]) {
+    if inputs.is_empty() {
+        return;
+    }
+    let all: [(&str, &str, fn(&InputCounts) -> u64); 3] = [
+        ("records_total", "records that came and are kept", |counts| {
+            counts.records
+        }),
+        (
+            "dropped_total",
+            "records that came while the queue was full",
+            |counts| counts.dropped,
+        ),
+        ("malformed_total", "requests that could not be read", |counts| {
+            counts.malformed
+        }),
+    ];
+    for (name, help, number) in all {
+        let name = format!("logdrive_input_{name}");
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
+        for (address, counts) in inputs {
+            let _ = writeln!(out, "{name}{{at=\"{address}\"}} {}", number(counts));
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::output::service_note;
 use crate::paint::ColorChoice;
 use crate::signals::Signals;
 use logdrive_agent::MetricsServer;
+use logdrive_collector::input::Inputs;
 use logdrive_collector::{Outputs, StoreCounts};
 use logdrive_engines::{CLICKHOUSE_TABLE, Delivery, DeliveryCounts};
 use logdrive_ship::hello::Reason;
@@ -70,6 +71,14 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
     for address in server.addresses() {
         service_note(color, "listens", format_args!("on {address}"));
     }
+    let inputs = match &config.inputs_to {
+        Some(to) => Inputs::start(&config.inputs, to)?,
+        None => None,
+    };
+    for input in &config.inputs {
+        service_note(color, "takes", format_args!("records at {input}"));
+    }
+    let inputs = Arc::new(inputs);
     for output in store.stores() {
         service_note(color, "writes", output.path().display());
     }
@@ -77,12 +86,16 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "delivers", format_args!("to {}", delivery.to()));
     }
     let (stats, shown, delivered) = (server.stats_source(), store.clone(), deliveries.clone());
+    let taken = Arc::clone(&inputs);
     let metrics = MetricsServer::start(&config.metrics, METRICS_MODE, None, move || {
-        metrics::text(&stats(), &shown.total(), &delivered)
+        let inputs = taken.as_ref().as_ref().map_or(Vec::new(), Inputs::counts);
+        metrics::text(&stats(), &shown.total(), &delivered, &inputs)
     });
     let metrics = metrics.map_err(|cause| CliError::Agent { cause })?;
     watch(&signals, &server, &store, &deliveries, color, args.json);
     drop(metrics);
+    // Before the server, to which they pass what they have.
+    drop(inputs);
     let stats = server.stop();
     store.close();
     let ends = end_deliveries(&deliveries, color);

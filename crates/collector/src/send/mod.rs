@@ -29,7 +29,8 @@ use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_sessio
 use logdrive_ship::hello::Format;
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
-use records::{Payload, RecordEncoder};
+use records::Payload;
+pub(crate) use records::RecordEncoder;
 use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.

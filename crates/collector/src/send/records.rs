@@ -93,6 +93,33 @@ impl RecordEncoder {
         payloads
     }
 
+    /// Returns the batches of records that came otherwise. What of a record is too long for one is left out of it.
+    #[cfg(feature = "inputs")]
+    pub(crate) fn encode_records<'a>(
+        &mut self,
+        records: impl Iterator<Item = &'a mut ForeignRecord>,
+    ) -> Vec<Payload> {
+        let mut payloads = Vec::new();
+        for record in records {
+            self.values.clear();
+            if record.encode(&mut self.values) {
+                self.put(record, &mut payloads);
+                continue;
+            }
+            // The message whole, in pieces; the fields stand with the first.
+            let message = std::mem::take(&mut record.message);
+            for piece in message.chunks(PIECE_BYTES) {
+                record.message = piece.to_vec();
+                self.values.clear();
+                record.encode(&mut self.values);
+                self.put(record, &mut payloads);
+                record.fields.clear();
+            }
+        }
+        self.flush(&mut payloads);
+        payloads
+    }
+
     /// Adds the record whose values were encoded.
     fn put(&mut self, record: &ForeignRecord, payloads: &mut Vec<Payload>) {
         for _ in 0..2 {

@@ -64,6 +64,11 @@ pub(crate) struct Name {
     pub(crate) plain: bool,
 }
 
+/// Level of a name, in upper or lower case, as any program writes it.
+pub fn of_name(word: &str) -> Option<Level> {
+    name(word.as_bytes()).map(|found| found.level)
+}
+
 /// Reads a level's name in upper or lower case; `Warning` too.
 pub(crate) fn name(word: &[u8]) -> Option<Name> {
     let mut lower = [0; 13];

@@ -57,6 +57,12 @@ pub struct ForeignRecord {
 }
 
 impl ForeignRecord {
+    /// Adds a field with a text.
+    pub fn push_text(&mut self, key: &str, value: &str) {
+        let value = ForeignValue::Text(value.as_bytes().to_vec());
+        self.fields.push((key.to_owned(), value));
+    }
+
     /// Appends the message and the fields as the values of a dynamic record, at most [`PAYLOAD_BYTES_MAX`] bytes of them.
     /// Returns whether all of them fit; else the end of the message, or fields, are left out.
     ///
