@@ -77,9 +77,9 @@ impl From<FileError> for NotKept {
 
 /// The file that is being written, and up to where it is: what is behind may be taken back.
 #[derive(Debug, Default)]
-pub(crate) struct WrittenEnd(Mutex<Option<Placement>>);
+pub(crate) struct CommittedEnd(Mutex<Option<Placement>>);
 
-impl WrittenEnd {
+impl CommittedEnd {
     fn set(&self, place: Placement) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
     }
@@ -102,7 +102,7 @@ pub(crate) struct Output {
     /// A sync has failed: the ledger is written anew before anything else is.
     is_in_doubt: bool,
     notices: Vec<String>,
-    written: Arc<WrittenEnd>,
+    written: Arc<CommittedEnd>,
 }
 
 /// Now, in nanoseconds since 1970.
@@ -148,7 +148,7 @@ impl Output {
     }
 
     /// The end of what is written, for those who read it meanwhile.
-    pub(crate) fn written(&self) -> Arc<WrittenEnd> {
+    pub(crate) fn written(&self) -> Arc<CommittedEnd> {
         Arc::clone(&self.written)
     }
 

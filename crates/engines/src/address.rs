@@ -1,16 +1,15 @@
 //! Addresses of engines: `ENGINE://HOST:PORT/WHERE?OPTION=VALUE`, one form for all.
 
-use crate::engine::Engine;
 use crate::error::EngineError;
 use std::fmt;
 use std::str::FromStr;
 
 /// An engine that this build knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Kafka,
     Otlp,
-    ClickHouse,
+    Clickhouse,
     Elastic,
     Loki,
     S3,
@@ -45,8 +44,8 @@ static KNOWN: &[Known] = known! {
     "otlp+http" Otlp "http" HTTP_OPTIONS;
     "otlp+https" Otlp "https" HTTP_OPTIONS;
     "otlp" Otlp "grpc" HTTP_OPTIONS;
-    "clickhouse+http" ClickHouse "http" CLICKHOUSE_OPTIONS;
-    "clickhouse+https" ClickHouse "https" CLICKHOUSE_OPTIONS;
+    "clickhouse+http" Clickhouse "http" CLICKHOUSE_OPTIONS;
+    "clickhouse+https" Clickhouse "https" CLICKHOUSE_OPTIONS;
     "elastic+http" Elastic "http" HTTP_OPTIONS;
     "elastic+https" Elastic "https" HTTP_OPTIONS;
     "loki+http" Loki "http" LOKI_OPTIONS;
@@ -117,28 +116,9 @@ impl EngineAddress {
             .collect())
     }
 
-    /// Makes the client. Does not wait for the engine.
-    pub(crate) fn open(&self) -> Result<Box<dyn Engine>, EngineError> {
-        Ok(match self.known.kind {
-            #[cfg(feature = "kafka")]
-            Kind::Kafka => Box::new(crate::kafka::Kafka::new(self)?),
-            #[cfg(feature = "otlp")]
-            Kind::Otlp => crate::otlp::open(self)?,
-            #[cfg(feature = "http")]
-            Kind::ClickHouse => Box::new(crate::clickhouse::ClickHouse::new(self)?),
-            #[cfg(feature = "http")]
-            Kind::Elastic => Box::new(crate::elastic::Elastic::new(self)?),
-            #[cfg(feature = "http")]
-            Kind::Loki => Box::new(crate::loki::Loki::new(self)?),
-            #[cfg(feature = "http")]
-            Kind::VictoriaLogs => Box::new(crate::victoria_logs::VictoriaLogs::new(self)?),
-            #[cfg(feature = "s3")]
-            Kind::S3 => Box::new(crate::s3::ObjectStore::new(self)?),
-            Kind::Syslog => Box::new(crate::syslog::Syslog::new(self)?),
-            Kind::Stdout => Box::new(crate::stdout::Stdout::default()),
-            #[cfg(not(all(feature = "kafka", feature = "otlp", feature = "http", feature = "s3")))]
-            _ => return Err(self.wrong("this build has no client of it: build with its feature")),
-        })
+    /// The engine that it is of.
+    pub(crate) fn kind(&self) -> Kind {
+        self.known.kind
     }
 
     pub(crate) fn wrong(&self, why: impl Into<String>) -> EngineError {
@@ -195,7 +175,7 @@ impl FromStr for EngineAddress {
         }
         let needed = match known.kind {
             Kind::Kafka => Some("a topic, such as kafka://HOST:9092/logs"),
-            Kind::ClickHouse => Some("a table, such as clickhouse+http://HOST:8123/logs"),
+            Kind::Clickhouse => Some("a table, such as clickhouse+http://HOST:8123/logs"),
             Kind::S3 => Some("a bucket, such as s3+http://HOST:9000/logs/PREFIX"),
             Kind::Elastic => Some("an index, such as elastic+http://HOST:9200/logs"),
             _ => None,

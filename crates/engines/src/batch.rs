@@ -1,7 +1,7 @@
 //! Batches of records, as engines see them: the rows of some blocks, and the means to take each record apart.
 
 use crate::error::EngineError;
-use crate::json::put_string;
+use crate::json::{put_string, value_text};
 use crate::limits::{LINE_BYTES, TEXT_CALLSITES_MAX};
 use logdrive_drain::layout::{
     Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
@@ -11,6 +11,7 @@ use logdrive_store::{
     Block, DictionaryThread, RowCallsite, RowProcess, RowThread, Rows, SegmentWriter, StoreError,
 };
 use logdrive_wire::{Callsite, Level, Value, each_field};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -247,6 +248,7 @@ impl<'a> EngineBatch<'a> {
             each(&mut EngineRecord {
                 place: at,
                 number,
+                process: process_of(site, record.payload),
                 site,
                 record,
                 layouts: (json, message),
@@ -272,6 +274,7 @@ impl<'a> EngineBatch<'a> {
         each(&mut EngineRecord {
             place,
             number,
+            process: process_of(&site, payload),
             site: &site,
             record: Record {
                 unix_ns: unix_ns.unwrap_or(stored_ns),
@@ -291,6 +294,7 @@ pub(crate) struct EngineRecord<'a> {
     pub(crate) place: usize,
     /// Its number in the delivery.
     pub(crate) number: u64,
+    process: Option<Cow<'a, RowProcess>>,
     site: &'a RecordSite,
     record: Record<'a>,
     /// Those of JSON and of messages.
@@ -326,7 +330,7 @@ impl EngineRecord<'_> {
 
     /// The process that it is of, where that is known.
     pub(crate) fn process(&self) -> Option<&RowProcess> {
-        self.site.process.as_ref()
+        self.process.as_deref()
     }
 
     /// Visits its fields with their keys.
@@ -365,9 +369,8 @@ impl EngineRecord<'_> {
     /// Appends the object with the host, where that is known and no field has its name.
     pub(crate) fn put_json(&mut self, out: &mut Vec<u8>) {
         let start = out.len();
-        let site = self.site;
         out.extend_from_slice(self.json());
-        let host = site.process.as_ref().map_or("", |process| &process.host);
+        let host = self.process.as_deref().map_or("", |process| &process.host);
         let line = out.get(start..).unwrap_or_default();
         if host.is_empty() || memchr::memmem::find(line, b"\"host\":").is_some() || !line.ends_with(b"}") {
             return;
@@ -381,6 +384,28 @@ impl EngineRecord<'_> {
         put_string(out, host.as_bytes());
         out.push(b'}');
     }
+}
+
+/// The process of a record: that of its callsite, or what its own fields say.
+fn process_of<'a>(site: &'a RecordSite, payload: &[u8]) -> Option<Cow<'a, RowProcess>> {
+    if let Some(process) = &site.process {
+        return Some(Cow::Borrowed(process));
+    }
+    let mut found = RowProcess {
+        app: String::new(),
+        pid: 0,
+        host: String::new(),
+    };
+    if site.callsite.dynamic {
+        each_field(&site.callsite, payload, &mut |key, value| match key {
+            "app" => found.app = value_text(value),
+            "host" => found.host = value_text(value),
+            "pid" => found.pid = value_text(value).parse().unwrap_or(0),
+            _ => {}
+        });
+    }
+    let is_known = !found.app.is_empty() || !found.host.is_empty();
+    is_known.then_some(Cow::Owned(found))
 }
 
 /// Lays a record out in a space that is larger than any line.

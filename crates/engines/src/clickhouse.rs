@@ -33,13 +33,13 @@ SETTINGS non_replicated_deduplication_window = 10000
 
 /// Client of ClickHouse.
 #[derive(Debug)]
-pub(crate) struct ClickHouse {
+pub(crate) struct Clickhouse {
     http: HttpClient,
     table: String,
     body: Vec<u8>,
 }
 
-impl ClickHouse {
+impl Clickhouse {
     pub(crate) fn new(address: &EngineAddress) -> Result<Self, EngineError> {
         let table = address.place.trim_matches('/').to_owned();
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
@@ -54,7 +54,7 @@ impl ClickHouse {
     }
 }
 
-impl Engine for ClickHouse {
+impl Engine for Clickhouse {
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
         let body = &mut self.body;
         body.clear();

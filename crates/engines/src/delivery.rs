@@ -3,11 +3,12 @@
 
 use crate::address::EngineAddress;
 use crate::batch::{BatchBlock, EngineBatch, RecordLayouts};
+use crate::clients::open;
 use crate::dead_letters::{DeadLetters, put_letter};
 use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
 use crate::limits::{PAUSE, RETRY_FIRST, RETRY_LONGEST};
-use crate::source::{SegmentSource, WrittenEnd};
+use crate::source::{CommittedEnd, SegmentSource};
 use crate::state::{DeliveryState, StateFile};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub struct DeliveryOptions {
     /// Remove rotated files when the engine has them.
     pub removes: bool,
     /// Tells how far the file that is being written may be read, where its writer may take back what is behind.
-    pub written: Option<WrittenEnd>,
+    pub written: Option<CommittedEnd>,
 }
 
 impl std::fmt::Debug for DeliveryOptions {
@@ -72,7 +73,7 @@ pub struct DeliveryCounts {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct DeliveryReport {
     counts: DeliveryCounts,
     notices: Vec<String>,
     /// Time up to which the thread goes on; `None` for ever.
@@ -83,27 +84,27 @@ struct Told {
 
 #[derive(Debug, Default)]
 struct Shared {
-    told: Mutex<Told>,
+    report: Mutex<DeliveryReport>,
     changed: Condvar,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, DeliveryReport> {
         // Numbers and texts are whole.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits, and less where the end comes before.
     fn wait(&self, time: Duration) {
-        let told = self.lock();
-        let time = match told.ends_at {
+        let report = self.lock();
+        let time = match report.ends_at {
             Some(end) => end.saturating_duration_since(Instant::now()).min(time),
             None => time,
         };
-        let was_ending = told.ends_at.is_some();
-        let woken = |told: &mut Told| told.ends_at.is_some() == was_ending;
+        let was_ending = report.ends_at.is_some();
+        let woken = |report: &mut DeliveryReport| report.ends_at.is_some() == was_ending;
         // As above.
-        drop(self.changed.wait_timeout_while(told, time, woken));
+        drop(self.changed.wait_timeout_while(report, time, woken));
     }
 
     /// Whether the thread is to end though something is left.
@@ -116,18 +117,18 @@ impl Shared {
     }
 
     fn notice(&self, text: String) {
-        let mut told = self.lock();
-        if told.notices.len() < NOTICES_MAX {
-            told.notices.push(text);
+        let mut report = self.lock();
+        if report.notices.len() < NOTICES_MAX {
+            report.notices.push(text);
         }
     }
 
     fn fail(&self, text: &str) {
-        let mut told = self.lock();
-        if told.counts.error != text {
-            text.clone_into(&mut told.counts.error);
-            if told.notices.len() < NOTICES_MAX {
-                told.notices.push(text.to_owned());
+        let mut report = self.lock();
+        if report.counts.error != text {
+            text.clone_into(&mut report.counts.error);
+            if report.notices.len() < NOTICES_MAX {
+                report.notices.push(text.to_owned());
             }
         }
     }
@@ -152,7 +153,7 @@ impl Delivery {
     pub fn start(options: DeliveryOptions) -> Result<Self, EngineError> {
         std::fs::create_dir_all(&options.directory).map_err(EngineError::file("make", &options.directory))?;
         let (file, state) = StateFile::open(&options.directory.join("delivery.state"))?;
-        let engine = options.to.open()?;
+        let engine = open(&options.to)?;
         let shared = Arc::new(Shared::default());
         let to = options.to.clone();
         let mut run = DeliveryRun {
@@ -429,13 +430,13 @@ impl DeliveryRun {
         self.scout.look()?;
         let oldest = blocks.first().and_then(BatchBlock::first_ns);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut told = self.shared.lock();
-        told.counts.lag_records = self.scout.number.saturating_sub(self.state.number);
-        told.counts.lag_bytes = self.source.bytes_behind();
-        told.counts.lag_time = oldest.map_or(Duration::ZERO, |oldest| {
+        let mut report = self.shared.lock();
+        report.counts.lag_records = self.scout.number.saturating_sub(self.state.number);
+        report.counts.lag_bytes = self.source.bytes_behind();
+        report.counts.lag_time = oldest.map_or(Duration::ZERO, |oldest| {
             now.saturating_sub(Duration::from_nanos(oldest))
         });
-        told.is_idle = blocks.is_empty();
+        report.is_idle = blocks.is_empty();
         Ok(())
     }
 
@@ -451,10 +452,10 @@ impl DeliveryRun {
                 EngineBatch::new(blocks, &mut self.layouts, &self.state.delivery, self.state.number);
             let refusal = match self.engine.deliver(&mut whole.part(range.clone())) {
                 Ok(()) => {
-                    let mut told = self.shared.lock();
-                    told.counts.records += range.len() as u64;
-                    told.counts.batches += 1;
-                    told.counts.error.clear();
+                    let mut report = self.shared.lock();
+                    report.counts.records += range.len() as u64;
+                    report.counts.batches += 1;
+                    report.counts.error.clear();
                     return Ok(());
                 }
                 Err(refusal) => refusal,
@@ -462,18 +463,18 @@ impl DeliveryRun {
             let (why, after) = match refusal {
                 Refusal::Records(records) if self.dead.has_room() => {
                     self.bury(blocks, &records).map_err(Err)?;
-                    let mut told = self.shared.lock();
-                    told.counts.records += (range.len() - records.len().min(range.len())) as u64;
-                    told.counts.batches += 1;
+                    let mut report = self.shared.lock();
+                    report.counts.records += (range.len() - records.len().min(range.len())) as u64;
+                    report.counts.batches += 1;
                     return Ok(());
                 }
                 Refusal::Unnamed { count, why } if self.dead.has_room() => {
                     // Sent again, those that were taken would be there twice: the whole batch is kept with the answer.
                     let all: Vec<_> = range.clone().map(|place| (place, why.clone())).collect();
                     self.bury(blocks, &all).map_err(Err)?;
-                    let mut told = self.shared.lock();
-                    told.counts.dead_letters -= (range.len() - count) as u64;
-                    told.counts.records += (range.len() - count) as u64;
+                    let mut report = self.shared.lock();
+                    report.counts.dead_letters -= (range.len() - count) as u64;
+                    report.counts.records += (range.len() - count) as u64;
                     return Ok(());
                 }
                 Refusal::TooLarge { .. } | Refusal::Invalid { .. } if range.len() > 1 => {

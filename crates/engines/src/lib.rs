@@ -1,7 +1,7 @@
 //! Outputs to the engines that carry and keep logs beyond one machine.
 //!
 //! ```text
-//! log of segments ─► SegmentSource ─► EngineBatch ─► Engine     Kafka, ClickHouse, Loki, ...
+//! log of segments ─► SegmentSource ─► EngineBatch ─► Engine     Kafka, Clickhouse, Loki, ...
 //!                        ▲                │
 //!                        └── state ◄──────┘                     what the engine has
 //! ```
@@ -17,6 +17,7 @@ mod address;
 mod batch;
 #[cfg(feature = "http")]
 mod clickhouse;
+mod clients;
 mod dead_letters;
 mod delivery;
 #[cfg(feature = "http")]
@@ -47,4 +48,4 @@ pub use address::EngineAddress;
 pub use clickhouse::CLICKHOUSE_TABLE;
 pub use delivery::{Delivery, DeliveryCounts, DeliveryOptions};
 pub use error::EngineError;
-pub use source::WrittenEnd;
+pub use source::CommittedEnd;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Tells up to where the file with a device and inode number may be read, where it is the one that is being written.
-pub type WrittenEnd = Arc<dyn Fn(u64, u64) -> Option<u64> + Send + Sync>;
+pub type CommittedEnd = Arc<dyn Fn(u64, u64) -> Option<u64> + Send + Sync>;
 
 /// A file that seems to end where what counts of it does.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl OpenSegment {
     }
 
     /// Looks how far it may be read.
-    fn look(&self, written: Option<&WrittenEnd>) -> io::Result<()> {
+    fn look(&self, written: Option<&CommittedEnd>) -> io::Result<()> {
         // The length first: who writes says where before the first byte is written.
         let length = self.file.metadata()?.len();
         let end = written.and_then(|written| written(self.identity.dev, self.identity.ino));
@@ -117,7 +117,7 @@ fn identity(file: &File) -> io::Result<Option<LogPosition>> {
 pub(crate) struct SegmentSource {
     /// Path of the file that is written.
     path: PathBuf,
-    written: Option<WrittenEnd>,
+    written: Option<CommittedEnd>,
     open: Option<OpenSegment>,
     /// Place to go on at, before a segment is open.
     start: Option<LogPosition>,
@@ -139,7 +139,7 @@ impl fmt::Debug for SegmentSource {
 
 impl SegmentSource {
     /// Reads the log of a path from a position on, or from its start.
-    pub(crate) fn new(path: &Path, start: Option<LogPosition>, written: Option<WrittenEnd>) -> Self {
+    pub(crate) fn new(path: &Path, start: Option<LogPosition>, written: Option<CommittedEnd>) -> Self {
         Self {
             path: path.to_owned(),
             written,

@@ -9,7 +9,6 @@ use segments::{append, deliver, options};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// A server of HTTP on a port of its own, which answers with what a function makes of the body: a status and a text, or `None`
 /// to close the connection.
@@ -210,7 +209,7 @@ fn what_a_writer_may_take_back_is_not_read() {
     };
     let delivery = Delivery::start(options).expect("started");
     wait_until("the first block is delivered", || delivery.counts().records == 10);
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("it has looked again", || delivery.is_idle());
     assert_eq!(delivery.counts().records, 10);
     *end.lock().expect("whole") = u64::MAX;
     wait_until("all is delivered", || delivery.counts().records == 20);

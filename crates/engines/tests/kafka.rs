@@ -70,7 +70,7 @@ fn records_wait_for_brokers_that_are_away() {
     append(&directory.path().join("shop.segment"), 0..100);
     let to = format!("kafka://{servers}/logs");
     let delivery = Delivery::start(options(directory.path(), to)).expect("started");
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("it has read the log", || delivery.counts().lag_records == 100);
     assert_eq!(delivery.counts().records, 0);
     cluster.broker_up(1).expect("up");
     wait_until("all is delivered", || delivery.counts().records == 100);

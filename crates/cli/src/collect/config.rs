@@ -1,6 +1,6 @@
 //! The collector's configuration: a file in TOML, and the command line before it.
 
-use super::outputs::{self, EXAMPLE, EngineTo, LAYOUTS, OutputConfig, PATTERN, ROUTE, RouteConfig, SINK};
+use super::outputs::{self, EXAMPLE, LAYOUTS, OutputConfig, OutputEngine, PATTERN, ROUTE, RouteConfig, SINK};
 use super::{CollectArgs, address};
 use crate::config::init::flat_text;
 use crate::config::load::load_flat;
@@ -248,7 +248,7 @@ impl CollectConfig {
             let out = self.out.clone().ok_or(CliError::NowhereToCollect)?;
             let mut only = self.output();
             only.out = Some(out);
-            only.to = EngineTo(args.to.clone());
+            only.to = OutputEngine(args.to.clone());
             self.outputs.push(only);
         }
         if let (Some(first), false) = (self.outputs.first(), self.inputs.is_empty()) {

@@ -41,9 +41,9 @@ pub(super) const PATTERN: &str =
 
 /// Engine of an output, where it has one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EngineTo(pub(super) Option<EngineAddress>);
+pub(super) struct OutputEngine(pub(super) Option<EngineAddress>);
 
-impl Setting for EngineTo {
+impl Setting for OutputEngine {
     fn to_value(&self) -> Option<Value> {
         self.0.as_ref().map(|to| Value::Text(to.to_string()))
     }
@@ -70,7 +70,7 @@ logdrive_drain::options! {
         pub(super) layout: LayoutOptions => Row::of(Kind::Parsed(PATTERN)).words(LAYOUTS).scope(FILE),
         /// Engine that the records go to, out of segments in `out`, which are removed when it has them: kafka://HOST:PORT/TOPIC,
         /// otlp://HOST:PORT and others (docs/engines.md). While it is away they wait there, keep_bytes of them.
-        pub(super) to: EngineTo => Row::of(Kind::Parsed(ENGINE)).unset("the log is all", "\"kafka://127.0.0.1:9092/logs\"").scope(FILE),
+        pub(super) to: OutputEngine => Row::of(Kind::Parsed(ENGINE)).unset("the log is all", "\"kafka://127.0.0.1:9092/logs\"").scope(FILE),
         /// Make the log durable before records are acknowledged.
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),
     }
@@ -156,7 +156,7 @@ impl Default for OutputConfig {
             out: None,
             format: StoreFormat::Text,
             layout: Style::Json.into(),
-            to: EngineTo(None),
+            to: OutputEngine(None),
             sync: false,
             file,
         }

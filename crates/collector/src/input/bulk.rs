@@ -1,5 +1,6 @@
 //! Bodies of requests with many records: Elasticsearch's bulk, Loki's push, and plain lines.
 
+use logdrive_reader::foreign::level::of_name;
 use logdrive_reader::foreign::{ForeignParser, ForeignRecord};
 use logdrive_ring::clock::unix_ns;
 use serde_json::{Value, json};
@@ -83,11 +84,11 @@ pub(crate) fn loki(parser: &mut ForeignParser, body: &[u8]) -> Result<Vec<Foreig
             record.unix_ns = Some(time);
             let metadata = value.get(2).and_then(Value::as_object);
             for (key, value) in labels.into_iter().chain(metadata).flatten() {
-                if key == "level" && record.level.is_none() {
-                    record.level = value.as_str().and_then(logdrive_reader::foreign::level::of_name);
-                }
-                if let Some(value) = value.as_str() {
-                    record.push_text(key, value);
+                let Some(value) = value.as_str() else { continue };
+                let level = of_name(value).filter(|_| key == "level");
+                match record.level.is_none() && level.is_some() {
+                    true => record.level = level,
+                    false => record.push_text(key, value),
                 }
             }
             records.push(record);
