@@ -34,7 +34,7 @@ enum ObjectForm {
 
 /// Content of an object that is put together.
 enum Content {
-    Segment(SegmentWriter<Vec<u8>>),
+    Segment(Box<SegmentWriter<Vec<u8>>>),
     Json(Vec<u8>),
 }
 
@@ -172,7 +172,9 @@ impl Engine for ObjectStore {
                 .unwrap_or_default()
                 .replace('T', "/");
             let content = contents.entry((app, hour)).or_insert_with(|| match form {
-                ObjectForm::Segment => Content::Segment(SegmentWriter::new(Vec::new()).fill_blocks()),
+                ObjectForm::Segment => {
+                    Content::Segment(Box::new(SegmentWriter::new(Vec::new()).fill_blocks()))
+                }
                 ObjectForm::Json => Content::Json(Vec::new()),
             });
             match content {

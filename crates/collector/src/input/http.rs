@@ -74,12 +74,12 @@ async fn answer(request: Request<Incoming>, intake: Intake) -> Result<Answer, In
         }
     };
     let parsed =
-        found.and_then(|body| parse(&path, &body).map_err(|why| plain(StatusCode::BAD_REQUEST, &why)));
+        found.and_then(|body| parse(&path, &body).map_err(|why| refusal(StatusCode::BAD_REQUEST, &why)));
     let (records, answer) = match parsed {
         Ok(parsed) => parsed,
         Err(answer) => {
             intake.malformed();
-            return Ok(answer);
+            return Ok(*answer);
         }
     };
     Ok(match intake.keep(records).await {
@@ -95,6 +95,10 @@ fn plain(status: StatusCode, text: &str) -> Answer {
     of_type(status, "text/plain", text.as_bytes().to_vec())
 }
 
+fn refusal(status: StatusCode, text: &str) -> Box<Answer> {
+    Box::new(plain(status, text))
+}
+
 fn of_type(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Answer {
     let mut answer = Response::new(tonic::body::Body::new(Full::new(Bytes::from(body))));
     *answer.status_mut() = status;
@@ -105,13 +109,13 @@ fn of_type(status: StatusCode, kind: &'static str, body: Vec<u8>) -> Answer {
 }
 
 /// Reads a body, and decompresses it.
-async fn read(request: Request<Incoming>) -> Result<Vec<u8>, Answer> {
+async fn read(request: Request<Incoming>) -> Result<Vec<u8>, Box<Answer>> {
     let encoding = request.headers().get(CONTENT_ENCODING).cloned();
     let body = Limited::new(request.into_body(), HTTP_BODY_BYTES_MAX)
         .collect()
         .await;
     let too_large = |_| {
-        plain(
+        refusal(
             StatusCode::PAYLOAD_TOO_LARGE,
             "the body is too large or was cut off",
         )
@@ -127,7 +131,7 @@ async fn read(request: Request<Incoming>) -> Result<Vec<u8>, Answer> {
         Some(b"zstd") => zstd::stream::read::Decoder::new(&*body)
             .and_then(|decoder| decoder.take(limit).read_to_end(&mut out)),
         Some(_) => {
-            return Err(plain(
+            return Err(refusal(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content-encoding: gzip, zstd or none",
             ));
@@ -135,8 +139,11 @@ async fn read(request: Request<Incoming>) -> Result<Vec<u8>, Answer> {
     };
     match read {
         Ok(_) if out.len() <= HTTP_BODY_BYTES_MAX => Ok(out),
-        Ok(_) => Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")),
-        Err(_) => Err(plain(StatusCode::BAD_REQUEST, "the body cannot be decompressed")),
+        Ok(_) => Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large")),
+        Err(_) => Err(refusal(
+            StatusCode::BAD_REQUEST,
+            "the body cannot be decompressed",
+        )),
     }
 }
 
