@@ -158,11 +158,14 @@ fn put_deliveries(out: &mut String, deliveries: &[Delivery]) {
     }
 }
 
+/// One of the numbers of an input: its name, its help, and it.
+type InputNumber = (&'static str, &'static str, fn(&InputCounts) -> u64);
+
 fn put_inputs(out: &mut String, inputs: &[(InputAddress, InputCounts)]) {
     if inputs.is_empty() {
         return;
     }
-    let all: [(&str, &str, fn(&InputCounts) -> u64); 3] = [
+    let all: [InputNumber; 3] = [
         ("records_total", "records that came and are kept", |counts| {
             counts.records
         }),
