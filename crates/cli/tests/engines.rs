@@ -124,7 +124,7 @@ fn messages_of_syslog_are_records() {
         TcpStream::connect(("127.0.0.1", tcp)).ok()
     });
     let text = "<12>1 2026-11-26T02:00:00Z web-1 shop 417 - - slow order";
-    write!(stream, "{} {text}{text}\n", text.len()).expect("sent");
+    writeln!(stream, "{} {text}{text}", text.len()).expect("sent");
     drop(stream);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket
