@@ -188,6 +188,11 @@ impl<'a> EngineBatch<'a> {
         self.first + self.range.start as u64
     }
 
+    /// Place in the whole batch of its first record.
+    pub(crate) fn first_place(&self) -> usize {
+        self.range.start
+    }
+
     /// Number of records.
     pub(crate) fn len(&self) -> usize {
         self.range.len()

@@ -12,6 +12,8 @@ use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
+use std::fmt::Write;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,11 @@ use std::time::{Duration, Instant};
 const ID_HEADER: &str = "logdrive-id";
 /// Time that one look for acknowledgements waits.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Bytes of a request for a partition, before compression: below what topics take by default.
+const BATCH_BYTES: usize = 1_000_000;
+/// Least that a producer is set to when a topic takes less: a request has one record then.
+const BATCH_BYTES_LEAST: usize = 512;
 
 /// What decides the partition of a record.
 #[derive(Debug)]
@@ -51,12 +58,54 @@ impl ClientContext for Context {
 }
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = Box<usize>;
+    type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, place: Box<usize>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, place: usize) {
         let error = result.as_ref().err().map(|(error, _)| error.clone());
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.push((*place, error));
+        answers.push((place, error));
+    }
+}
+
+/// Way of a record of the batch that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// The producer has it not, or no longer.
+    Open,
+    /// The producer has it, and answers for it some time.
+    Sent,
+    /// The brokers have it.
+    Taken,
+    /// They never take it.
+    Refused(String),
+}
+
+/// The batch that is under way. It stays so while brokers do not answer: the producer that has its records is the one that
+/// can send them without twins.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Numbers of its records.
+    numbers: Range<u64>,
+    /// Place of the first of them.
+    first: usize,
+    ways: Vec<Way>,
+    /// Bytes of their messages.
+    bytes: Vec<u32>,
+    sent: usize,
+}
+
+impl Pending {
+    fn set(&mut self, place: usize, way: Way) {
+        if let Some(known) = place.checked_sub(self.first).and_then(|at| self.ways.get_mut(at)) {
+            self.sent -= usize::from(*known == Way::Sent);
+            self.sent += usize::from(way == Way::Sent);
+            *known = way;
+        }
+    }
+
+    fn bytes_of(&self, place: usize) -> usize {
+        let found = place.checked_sub(self.first).and_then(|at| self.bytes.get(at));
+        found.map_or(0, |bytes| *bytes as usize)
     }
 }
 
@@ -66,6 +115,9 @@ pub(crate) struct Kafka {
     topic: String,
     key: Key,
     producer: Option<BaseProducer<Context>>,
+    /// Bytes of messages that the producer puts into one request for a partition.
+    batch_bytes: usize,
+    pending: Pending,
     answers: Answers,
     error: Arc<Mutex<Option<String>>>,
     payload: Vec<u8>,
@@ -81,7 +133,6 @@ impl Kafka {
             // The log decides when a record is given up: never. A timeout of the client would leave a gap.
             .set("message.timeout.ms", "0")
             .set("linger.ms", "5")
-            .set("batch.size", "1000000")
             .set("queue.buffering.max.kbytes", "262144")
             .set("queue.buffering.max.messages", "200000")
             .set(
@@ -93,6 +144,7 @@ impl Kafka {
         for (name, value) in address.settings("config_file")? {
             config.set(name, value);
         }
+        let given = config.get("batch.size").and_then(|bytes| bytes.parse().ok());
         let mut kafka = Self {
             config,
             topic: address.place.clone(),
@@ -102,6 +154,8 @@ impl Kafka {
                 Some(field) => Key::Field(field.to_owned()),
             },
             producer: None,
+            batch_bytes: given.unwrap_or(BATCH_BYTES),
+            pending: Pending::default(),
             answers: Answers::default(),
             error: Arc::default(),
             payload: Vec::new(),
@@ -110,11 +164,12 @@ impl Kafka {
         Ok(kafka)
     }
 
-    fn make(&self) -> Result<BaseProducer<Context>, EngineError> {
+    fn make(&mut self) -> Result<BaseProducer<Context>, EngineError> {
         let context = Context {
             answers: Arc::clone(&self.answers),
             error: Arc::clone(&self.error),
         };
+        self.config.set("batch.size", self.batch_bytes.to_string());
         let made = self.config.create_with_context(context);
         made.map_err(|error| EngineError::Client {
             engine: "kafka",
@@ -122,79 +177,122 @@ impl Kafka {
         })
     }
 
-    /// Sends all records of a batch; returns those that the client itself refuses.
-    fn send(
-        &mut self,
-        producer: &BaseProducer<Context>,
-        batch: &mut EngineBatch<'_>,
-        until: Instant,
-    ) -> Result<Vec<(usize, String)>, Refusal> {
-        let mut refused = Vec::new();
+    /// Makes the batch the one that is under way, where it is not already.
+    fn begin(&mut self, batch: &mut EngineBatch<'_>) {
+        let numbers = batch.first_number()..batch.first_number() + batch.len() as u64;
+        if self.pending.numbers == numbers {
+            return;
+        }
+        // What is answered for another batch does not concern this one.
+        if self.pending.sent > 0 {
+            self.give_up_producer();
+        }
+        self.pending = Pending {
+            numbers,
+            first: batch.first_place(),
+            ways: vec![Way::Open; batch.len()],
+            bytes: vec![0; batch.len()],
+            sent: 0,
+        };
+    }
+
+    /// Drops the producer with what it holds; the next one sends that.
+    fn give_up_producer(&mut self) {
+        if let Some(producer) = self.producer.take() {
+            producer.purge(PurgeConfig::default().queue().inflight());
+            // Its callbacks come before it is dropped.
+            let _ = producer.flush(Duration::from_secs(1));
+        }
+        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        for (place, error) in answers {
+            if error.is_none() {
+                self.pending.set(place, Way::Taken);
+            }
+        }
+        let open = self.pending.ways.iter_mut().filter(|way| **way == Way::Sent);
+        open.for_each(|way| *way = Way::Open);
+        self.pending.sent = 0;
+    }
+
+    /// Gives the producer the records that are open, while it takes them.
+    fn send(&mut self, batch: &mut EngineBatch<'_>, until: Instant) -> Result<(), String> {
+        let Self {
+            producer: Some(producer),
+            pending,
+            payload,
+            ..
+        } = self
+        else {
+            return Err("no producer".to_owned());
+        };
+        let mut texts = Texts::new(&self.topic, &self.key, batch.delivery());
         let mut failed = None;
-        let (topic, key, payload) = (&self.topic, &self.key, &mut self.payload);
-        let delivery = batch.delivery();
-        let mut topic_space = String::new();
         batch.each(&mut |record| {
-            if failed.is_some() {
+            let way = record
+                .place
+                .checked_sub(pending.first)
+                .and_then(|at| pending.ways.get(at));
+            if failed.is_some() || way != Some(&Way::Open) {
                 return;
             }
-            let id = format!("{delivery}-{}", record.number);
-            let headers = OwnedHeaders::new_with_capacity(1).insert(Header {
-                key: ID_HEADER,
-                value: Some(&id),
-            });
-            let key = key_of(key, record);
-            let topic = match topic.contains('{') {
-                true => {
-                    topic_space = topic_of(topic, record);
-                    &topic_space
-                }
-                false => topic,
-            };
+            texts.fill(record);
             payload.clear();
             record.put_json(payload);
-            let mut message = BaseRecord::with_opaque_to(topic, Box::new(record.place))
-                .payload(payload.as_slice())
-                .headers(headers)
-                // Kafka counts milliseconds.
-                .timestamp(i64::try_from(record.unix_ns() / 1_000_000).unwrap_or(i64::MAX));
-            if let Some(key) = &key {
-                message = message.key(key.as_bytes());
+            let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            if let Some(known) = pending.bytes.get_mut(record.place - pending.first) {
+                *known = bytes;
             }
-            loop {
-                match producer.send(message) {
-                    Ok(()) => return,
-                    Err((error, back)) => match error.rdkafka_error_code() {
-                        Some(RDKafkaErrorCode::QueueFull) if Instant::now() < until => {
-                            producer.poll(POLL);
-                            message = back;
-                        }
-                        Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
-                            return refused.push((record.place, error.to_string()));
-                        }
-                        _ => return failed = Some(error.to_string()),
-                    },
+            match put(producer, &texts, payload, record, until) {
+                Ok(()) => pending.set(record.place, Way::Sent),
+                Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
+                    pending.set(record.place, Way::Refused(error.to_string()));
                 }
+                Err(error) => failed = Some(error.to_string()),
             }
         });
-        match failed {
-            Some(why) => Err(Refusal::Retry { why, after: None }),
-            None => Ok(refused),
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Waits for the answers to all records that were sent. Returns whether all came, and the reason where some were not taken
+    /// though they may be later.
+    fn wait(&mut self, until: Instant) -> Waited {
+        let mut waited = Waited::default();
+        loop {
+            if let Some(producer) = &self.producer {
+                producer.poll(POLL);
+            }
+            let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+            for (place, error) in answers {
+                let way = match error {
+                    None => Way::Taken,
+                    Some(error) => self.way_after(place, &error, &mut waited),
+                };
+                self.pending.set(place, way);
+            }
+            if self.pending.sent == 0 || Instant::now() >= until {
+                return waited;
+            }
         }
     }
 
-    /// Waits for the answers to so many records.
-    fn wait(
-        &self,
-        producer: &BaseProducer<Context>,
-        count: usize,
-        until: Instant,
-    ) -> Vec<(usize, Option<KafkaError>)> {
-        loop {
-            producer.poll(POLL);
-            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            if answers.len() >= count || Instant::now() >= until {
-                return std::mem::take(&mut *answers);
+    fn way_after(&self, place: usize, error: &KafkaError, waited: &mut Waited) -> Way {
+        match error.rdkafka_error_code() {
+            // The broker means the whole request: only one that was in it alone is meant itself.
+            Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidRecord)
+                if self.pending.bytes_of(place) < self.batch_bytes
+                    && self.batch_bytes > BATCH_BYTES_LEAST =>
+            {
+                waited.is_too_large = true;
+                Way::Open
+            }
+            Some(
+                RDKafkaErrorCode::MessageSizeTooLarge
+                | RDKafkaErrorCode::InvalidRecord
+                | RDKafkaErrorCode::InvalidMessage,
+            ) => Way::Refused(error.to_string()),
+            _ => {
+                waited.failed = Some(error.to_string());
+                Way::Open
             }
         }
     }
@@ -204,64 +302,127 @@ impl Kafka {
     }
 }
 
+/// End of a wait for answers.
+#[derive(Debug, Default)]
+struct Waited {
+    /// Set when a request was too large, though perhaps none of its records.
+    is_too_large: bool,
+    /// Error of a record that may be taken later.
+    failed: Option<String>,
+}
+
 impl Engine for Kafka {
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
-        let producer = match self.producer.take() {
-            Some(producer) => producer,
-            None => self.make().map_err(|error| Refusal::Retry {
-                why: error.to_string(),
-                after: None,
-            })?,
-        };
+        let retry = |why: String| Refusal::Retry { why, after: None };
+        self.begin(batch);
         let until = Instant::now() + RESPONSE_TIMEOUT;
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
         self.last_error();
-        let sent = self.send(&producer, batch, until);
-        let (mut refused, mut retry) = match sent {
-            Ok(refused) => (refused, None),
-            Err(refusal) => (Vec::new(), Some(refusal)),
-        };
-        let expected = batch.len() - refused.len();
-        let answers = match retry {
-            None => self.wait(&producer, expected, until),
-            Some(_) => Vec::new(),
-        };
-        if retry.is_none() && answers.len() < expected {
-            let why = self
-                .last_error()
-                .unwrap_or_else(|| "the brokers do not answer".to_owned());
-            retry = Some(Refusal::Retry { why, after: None });
-        }
-        for (place, error) in answers {
-            let Some(error) = error else { continue };
-            match error.rdkafka_error_code() {
-                Some(
-                    RDKafkaErrorCode::MessageSizeTooLarge
-                    | RDKafkaErrorCode::InvalidRecord
-                    | RDKafkaErrorCode::InvalidMessage,
-                ) => refused.push((place, error.to_string())),
-                _ => {
-                    retry = Some(Refusal::Retry {
-                        why: error.to_string(),
-                        after: None,
-                    });
-                }
+        loop {
+            if self.producer.is_none() {
+                let made = self.make().map_err(|error| retry(error.to_string()))?;
+                self.producer = Some(made);
             }
+            let sent = self.send(batch, until);
+            let waited = self.wait(until);
+            if let Some(why) = sent.err().or(waited.failed) {
+                // After an error that it reports for a record a producer is of no use: it may be fatal.
+                self.give_up_producer();
+                return Err(retry(why));
+            }
+            if self.pending.sent > 0 {
+                let why = self.last_error();
+                return Err(retry(
+                    why.unwrap_or_else(|| "the brokers do not answer".to_owned()),
+                ));
+            }
+            if !waited.is_too_large {
+                break;
+            }
+            // All were answered for: another producer sends none of them twice.
+            self.producer = None;
+            self.batch_bytes = (self.batch_bytes / 2).max(BATCH_BYTES_LEAST);
         }
-        if let Some(refusal) = retry {
-            // What it holds is sent by the next one. Its callbacks come before it is dropped.
-            producer.purge(PurgeConfig::default().queue().inflight());
-            // What was not answered by then is sent again anyway.
-            let _ = producer.flush(Duration::from_secs(1));
-            return Err(refusal);
-        }
-        self.producer = Some(producer);
+        let pending = std::mem::take(&mut self.pending);
+        let ways = pending.ways.into_iter().enumerate();
+        let refused = ways.filter_map(|(at, way)| match way {
+            Way::Refused(why) => Some((pending.first + at, why)),
+            _ => None,
+        });
+        let refused: Vec<(usize, String)> = refused.collect();
         match refused.is_empty() {
             true => Ok(()),
             false => Err(Refusal::Records(refused)),
+        }
+    }
+}
+
+/// Texts of a record beside its payload, in memory that is kept from one to the next.
+struct Texts<'a> {
+    /// Topic, or the template of it.
+    template: &'a str,
+    by: &'a Key,
+    topic: String,
+    key: Option<String>,
+    /// The delivery with a dash, and behind it the number of the record.
+    id: String,
+    id_start: usize,
+}
+
+impl<'a> Texts<'a> {
+    fn new(template: &'a str, by: &'a Key, delivery: &str) -> Self {
+        let id = format!("{delivery}-");
+        Self {
+            template,
+            by,
+            topic: template.to_owned(),
+            key: None,
+            id_start: id.len(),
+            id,
+        }
+    }
+
+    fn fill(&mut self, record: &EngineRecord<'_>) {
+        self.id.truncate(self.id_start);
+        // Writing to memory does not fail.
+        let _ = write!(self.id, "{}", record.number);
+        self.key = key_of(self.by, record);
+        if self.template.contains('{') {
+            self.topic = topic_of(self.template, record);
+        }
+    }
+}
+
+/// Gives the producer a record; waits for room until a time.
+fn put(
+    producer: &BaseProducer<Context>,
+    texts: &Texts<'_>,
+    payload: &[u8],
+    record: &EngineRecord<'_>,
+    until: Instant,
+) -> Result<(), KafkaError> {
+    let headers = OwnedHeaders::new_with_capacity(1).insert(Header {
+        key: ID_HEADER,
+        value: Some(&texts.id),
+    });
+    let mut message = BaseRecord::with_opaque_to(&texts.topic, record.place)
+        .payload(payload)
+        .headers(headers)
+        // Kafka counts milliseconds.
+        .timestamp(i64::try_from(record.unix_ns() / 1_000_000).unwrap_or(i64::MAX));
+    if let Some(key) = &texts.key {
+        message = message.key(key.as_bytes());
+    }
+    loop {
+        match producer.send(message) {
+            Ok(()) => return Ok(()),
+            Err((error, back)) => {
+                let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+                if !is_full || Instant::now() >= until {
+                    return Err(error);
+                }
+                producer.poll(POLL);
+                message = back;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, Message};
 use rdkafka::mocking::MockCluster;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use segments::{append, deliver, options};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,4 +76,20 @@ fn records_wait_for_brokers_that_are_away() {
     cluster.broker_up(1).expect("up");
     wait_until("all is delivered", || delivery.counts().records == 100);
     assert_eq!(consume(&servers, "logs", 100).len(), 100);
+}
+
+#[test]
+fn records_of_a_request_that_was_too_large_are_sent_in_smaller_ones_and_are_no_dead_letters() {
+    let cluster = MockCluster::new(1).expect("a cluster");
+    // A topic that takes less at once than the producer sends: its answer names no record.
+    let too_large = RDKafkaRespErr::RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[too_large; 3]);
+    let servers = cluster.bootstrap_servers();
+    let directory = tempfile::tempdir().expect("a directory");
+    append(&directory.path().join("shop.segment"), 0..1000);
+    let to = format!("kafka://{servers}/logs");
+    let counts = deliver(options(directory.path(), to), 1000);
+    assert_eq!((counts.records, counts.dead_letters), (1000, 0));
+    let found = consume(&servers, "logs", 1000);
+    assert!(found.keys().copied().eq(0..1000));
 }
