@@ -10,6 +10,7 @@ mod ci;
 mod cpp;
 mod dependencies;
 mod dist;
+mod engines;
 mod faults;
 mod go;
 mod lab;
@@ -58,6 +59,9 @@ const ENTRIES: &[Entry] = entries! {
     "faults" faults::run, "faults [--only NAME] [--language NAME] [--quick] [--json] [--list]",
         "cargo xtask faults --only 'disk full'",
         "programs in Rust, C++ and Go log under every fault of disks, memory, limits and ends; a table of what the log explains";
+    "engines" engines::run, "engines [--only NAME] [--records N] [--cycles N] [--quick] [--keep] [--seed S] [--program FILE]",
+        "cargo xtask engines --only kafka --quick",
+        "real Kafka and other engines from package registries, killed and halted with sender and collector; count what they have";
     "ci" ci::run, "ci [--only STEP,...] [--list]", "cargo xtask ci --only fmt,clippy,tidy",
         "everything that a change has to pass, step by step";
     "tidy" tidy::run, "tidy [--rules]", "cargo xtask tidy",
