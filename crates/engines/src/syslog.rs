@@ -1,6 +1,6 @@
 //! Syslog after RFC 5424, over TCP in octet-counted frames (RFC 6587), or in datagrams. Neither has acknowledgements: bytes in
-//! the buffers of a connection that breaks are lost, so that its last batch is sent again. `id` in the structured data tells
-//! twins.
+//! the buffers of a connection that breaks are lost, so that the last batches are sent again by the next one. `id` in the
+//! structured data tells twins.
 
 use crate::address::EngineAddress;
 use crate::batch::EngineBatch;
@@ -10,11 +10,15 @@ use crate::json::value_text;
 use crate::limits::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
 use logdrive_reader::iso_text;
 use logdrive_wire::Level;
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{TcpStream, ToSocketAddrs, UdpSocket};
 
 /// Bytes of a datagram that any network carries in one piece or in few.
 const DATAGRAM_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes that are sent again after a connection broke: what the buffers of both ends hold at most by default.
+const WINDOW_BYTES: usize = 12 << 20;
 
 /// Way to the server.
 #[derive(Debug)]
@@ -29,7 +33,10 @@ pub(crate) struct Syslog {
     hosts: String,
     is_udp: bool,
     way: Option<Way>,
-    bytes: Vec<u8>,
+    /// Batches that were written last to connections: what of them the server has read is not known.
+    window: VecDeque<Vec<u8>>,
+    /// Set where the connection broke after that.
+    is_broken: bool,
 }
 
 impl Syslog {
@@ -41,7 +48,8 @@ impl Syslog {
             hosts: address.hosts.clone(),
             is_udp: address.transport() == "udp",
             way: None,
-            bytes: Vec::new(),
+            window: VecDeque::new(),
+            is_broken: false,
         })
     }
 
@@ -70,41 +78,74 @@ impl Syslog {
             Some(way) => way,
             None => self.connect()?,
         };
-        let (bytes, is_udp) = (&mut self.bytes, self.is_udp);
-        bytes.clear();
-        let mut message = Vec::new();
-        let mut sent = Ok(());
-        let delivery = batch.delivery();
-        batch.each(&mut |record| {
-            message.clear();
-            put_message(record, delivery, &mut message);
-            match &way {
-                Way::Udp(socket) if sent.is_ok() => {
-                    message.truncate(DATAGRAM_BYTES_MAX);
-                    sent = socket.send(&message).map(|_| ());
+        match &mut way {
+            Way::Udp(socket) => send_datagrams(socket, batch)?,
+            Way::Tcp(stream) => {
+                // Where this fails the way is gone, and with it what was written last.
+                let was_broken = std::mem::replace(&mut self.is_broken, true);
+                // A peer that has closed says so only to a read; else the first write after that is lost.
+                stream.set_nonblocking(true)?;
+                let closed =
+                    !matches!(stream.peek(&mut [0]), Err(cause) if cause.kind() == io::ErrorKind::WouldBlock);
+                stream.set_nonblocking(false)?;
+                if closed {
+                    return Err(io::ErrorKind::ConnectionReset.into());
                 }
-                Way::Udp(_) => {}
-                Way::Tcp(_) => {
-                    // Writing to memory does not fail.
-                    let _ = write!(bytes, "{} ", message.len());
-                    bytes.extend_from_slice(&message);
+                if was_broken {
+                    for bytes in &self.window {
+                        stream.write_all(bytes)?;
+                    }
                 }
+                let bytes = frames(batch);
+                stream.write_all(&bytes)?;
+                self.is_broken = false;
+                self.window.push_back(bytes);
+                self.trim_window();
             }
-        });
-        sent?;
-        if let (Way::Tcp(stream), false) = (&mut way, is_udp) {
-            // A peer that has closed says so only to a read; else the first write after that is lost.
-            stream.set_nonblocking(true)?;
-            let closed = matches!(stream.peek(&mut [0]), Ok(0));
-            stream.set_nonblocking(false)?;
-            if closed {
-                return Err(io::ErrorKind::ConnectionReset.into());
-            }
-            stream.write_all(bytes)?;
         }
         self.way = Some(way);
         Ok(())
     }
+
+    /// Forgets batches that no buffer holds any more.
+    fn trim_window(&mut self) {
+        let mut bytes: usize = self.window.iter().map(Vec::len).sum();
+        while bytes > WINDOW_BYTES
+            && self.window.len() > 1
+            && let Some(oldest) = self.window.pop_front()
+        {
+            bytes -= oldest.len();
+        }
+    }
+}
+
+/// Sends each record in a datagram.
+fn send_datagrams(socket: &UdpSocket, batch: &mut EngineBatch<'_>) -> io::Result<()> {
+    let (mut message, mut sent) = (Vec::new(), Ok(()));
+    let delivery = batch.delivery();
+    batch.each(&mut |record| {
+        if sent.is_ok() {
+            message.clear();
+            put_message(record, delivery, &mut message);
+            message.truncate(DATAGRAM_BYTES_MAX);
+            sent = socket.send(&message).map(|_| ());
+        }
+    });
+    sent
+}
+
+/// All records in octet-counted frames.
+fn frames(batch: &mut EngineBatch<'_>) -> Vec<u8> {
+    let (mut bytes, mut message) = (Vec::new(), Vec::new());
+    let delivery = batch.delivery();
+    batch.each(&mut |record| {
+        message.clear();
+        put_message(record, delivery, &mut message);
+        // Writing to memory does not fail.
+        let _ = write!(bytes, "{} ", message.len());
+        bytes.extend_from_slice(&message);
+    });
+    bytes
 }
 
 impl Engine for Syslog {

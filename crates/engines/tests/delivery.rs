@@ -4,11 +4,12 @@
 mod segments;
 
 use logdrive_engines::{Delivery, DeliveryOptions};
-use logdrive_testkit::wait_until;
+use logdrive_testkit::{DEADLINE, wait_until};
 use segments::{append, deliver, options};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A server of HTTP on a port of its own, which answers with what a function makes of the body: a status and a text, or `None`
 /// to close the connection.
@@ -214,4 +215,36 @@ fn what_a_writer_may_take_back_is_not_read() {
     *end.lock().expect("whole") = u64::MAX;
     wait_until("all is delivered", || delivery.counts().records == 20);
     assert_eq!(numbers(&server.all()), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn syslog_sends_what_a_broken_connection_may_have_lost_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let to = format!("syslog+tcp://{}", listener.local_addr().expect("an address"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("shop.segment");
+    append(&log, 0..100);
+    let delivery = Delivery::start(options(directory.path(), to)).expect("started");
+    let (first, _) = listener.accept().expect("a connection");
+    wait_until("the first are written", || delivery.counts().records == 100);
+    // The server ends with these in its buffer: nobody has read them.
+    drop(first);
+    append(&log, 100..200);
+    let (second, _) = listener.accept().expect("a connection");
+    second.set_read_timeout(Some(DEADLINE)).expect("set");
+    let mut lines = BufReader::new(second);
+    let (mut text, mut seen) = (String::new(), 0);
+    while seen < 200 {
+        text.clear();
+        let mut byte = [0];
+        while byte != *b"]" {
+            lines.read_exact(&mut byte).expect("a message");
+            text.push(byte[0].into());
+        }
+        if text.contains(&format!(" n=\"{seen}\"")) {
+            seen += 1;
+        }
+    }
+    delivery.begin_stop(Duration::ZERO);
+    assert_eq!(seen, 200);
 }
