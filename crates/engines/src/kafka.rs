@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
 use crate::json::value_text;
 use crate::limits::RESPONSE_TIMEOUT;
+use logdrive_store::RowProcess;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext, PurgeConfig};
@@ -19,8 +20,10 @@ use std::time::{Duration, Instant};
 
 /// Name of the header that has the id of a record.
 const ID_HEADER: &str = "logdrive-id";
-/// Time that one look for acknowledgements waits.
-const POLL: Duration = Duration::from_millis(50);
+/// First pause between two looks for acknowledgements, and the longest, which it doubles to while none come. The client's own
+/// wait lasts its whole time, whatever comes meanwhile.
+const PAUSE_FIRST: Duration = Duration::from_micros(200);
+const PAUSE_LONGEST: Duration = Duration::from_millis(20);
 
 /// Bytes of a request for a partition, before compression: below what topics take by default.
 const BATCH_BYTES: usize = 1_000_000;
@@ -257,11 +260,13 @@ impl Kafka {
     /// though they may be later.
     fn wait(&mut self, until: Instant) -> Waited {
         let mut waited = Waited::default();
+        let mut pause = PAUSE_FIRST;
         loop {
             if let Some(producer) = &self.producer {
-                producer.poll(POLL);
+                producer.poll(Duration::ZERO);
             }
             let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+            let is_quiet = answers.is_empty();
             for (place, error) in answers {
                 let way = match error {
                     None => Way::Taken,
@@ -271,6 +276,12 @@ impl Kafka {
             }
             if self.pending.sent == 0 || Instant::now() >= until {
                 return waited;
+            }
+            if is_quiet {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE_LONGEST);
+            } else {
+                pause = PAUSE_FIRST;
             }
         }
     }
@@ -363,6 +374,8 @@ struct Texts<'a> {
     by: &'a Key,
     topic: String,
     key: Option<String>,
+    /// Process that the key is of, where it is one's.
+    process: Option<RowProcess>,
     /// The delivery with a dash, and behind it the number of the record.
     id: String,
     id_start: usize,
@@ -376,6 +389,7 @@ impl<'a> Texts<'a> {
             by,
             topic: template.to_owned(),
             key: None,
+            process: None,
             id_start: id.len(),
             id,
         }
@@ -385,7 +399,16 @@ impl<'a> Texts<'a> {
         self.id.truncate(self.id_start);
         // Writing to memory does not fail.
         let _ = write!(self.id, "{}", record.number);
-        self.key = key_of(self.by, record);
+        match self.by {
+            Key::None => {}
+            Key::Process if self.process.as_ref() == record.process() => {}
+            Key::Process => {
+                let key = |process: &RowProcess| format!("{}/{}/{}", process.host, process.app, process.pid);
+                self.key = record.process().map(key);
+                self.process = record.process().cloned();
+            }
+            Key::Field(name) => self.key = field_text(name, record),
+        }
         if self.template.contains('{') {
             self.topic = topic_of(self.template, record);
         }
@@ -420,29 +443,22 @@ fn put(
                 if !is_full || Instant::now() >= until {
                     return Err(error);
                 }
-                producer.poll(POLL);
+                producer.poll(PAUSE_LONGEST);
                 message = back;
             }
         }
     }
 }
 
-fn key_of(key: &Key, record: &EngineRecord<'_>) -> Option<String> {
-    match key {
-        Key::None => None,
-        Key::Process => record
-            .process()
-            .map(|process| format!("{}/{}/{}", process.host, process.app, process.pid)),
-        Key::Field(name) => {
-            let mut found = None;
-            record.each_field(&mut |key, value| {
-                if key == name && found.is_none() {
-                    found = Some(value_text(value));
-                }
-            });
-            found
+/// Value of a field as text.
+fn field_text(name: &str, record: &EngineRecord<'_>) -> Option<String> {
+    let mut found = None;
+    record.each_field(&mut |key, value| {
+        if key == name && found.is_none() {
+            found = Some(value_text(value));
         }
-    }
+    });
+    found
 }
 
 /// Name of the topic of a record: `{app}`, `{host}` and `{level}` are filled in, with letters that topics may have.

@@ -8,6 +8,7 @@ use crate::error::{EngineError, Refusal};
 use crate::http::HttpClient;
 use crate::json::value_text;
 use crate::limits::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
+use logdrive_store::RowProcess;
 use logdrive_wire::{Level, Value};
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;
 use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsServiceRequest, ExportLogsServiceResponse};
@@ -190,11 +191,11 @@ fn taken(response: &ExportLogsServiceResponse, count: usize) -> Result<(), Refus
 /// Makes the request of a batch: a resource for each process, a scope for each target.
 fn request(batch: &mut EngineBatch<'_>) -> Result<ExportLogsServiceRequest, Refusal> {
     let mut resources: Vec<ResourceLogs> = Vec::new();
-    let mut keys = Vec::new();
+    let mut keys: Vec<Option<RowProcess>> = Vec::new();
     let delivery = batch.delivery();
     let observed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     batch.each(&mut |record| {
-        let place = keys.iter().position(|known| known == &record.process().cloned());
+        let place = keys.iter().position(|known| known.as_ref() == record.process());
         let place = place.unwrap_or_else(|| {
             keys.push(record.process().cloned());
             resources.push(resource(record));
