@@ -353,6 +353,54 @@ fn kill_programs_with_a_spool(scheme: &str) {
     assert_eq!(left.len(), 1, "the lock alone: {left:?}");
 }
 
+/// The file of a program's output buffers, its bytes, and where rows of orders stand in it.
+fn rows_of_orders(world: &World) -> Option<(PathBuf, Vec<u8>, Vec<usize>)> {
+    let sessions = std::fs::read_dir(world.path("run")).ok()?.flatten();
+    let files = sessions
+        .filter_map(|entry| std::fs::read_dir(entry.path()).ok())
+        .flat_map(|entries| entries.flatten());
+    // The last values of a record, whose row begins 28 bytes before: 20 of head, and the id.
+    let value = [&9.5f64.to_le_bytes()[..], &3u32.to_le_bytes(), b"ann"].concat();
+    files.map(|entry| entry.path()).find_map(|path| {
+        let bytes = std::fs::read(&path).ok()?;
+        let places = memchr::memmem::find_iter(&bytes, &value).filter_map(|place| place.checked_sub(28));
+        // Rings have the same values behind other heads.
+        let rows: Vec<usize> = places
+            .filter(|row| bytes[*row..].starts_with(&44u32.to_le_bytes()))
+            .collect();
+        (!rows.is_empty()).then_some((path, bytes, rows))
+    })
+}
+
+/// Records behind a row that cannot be read were left out in silence.
+#[test]
+fn records_of_a_damaged_buffer_that_are_lost_are_counted() {
+    let world = World::new();
+    let address = world.address();
+    let mut program = start(&world, &[(TO, &address)]);
+    program.ask("log 0 1000", "done");
+    let found = wait_for("all are in the buffers", || {
+        rows_of_orders(&world).filter(|(.., rows)| rows.len() == 1000)
+    });
+    program.kill();
+    let (path, mut bytes, rows) = found;
+    // One has a length that is none.
+    bytes[rows[400]..][..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    std::fs::write(path, bytes).expect("written");
+    let (collector, _) = world.collect(&address, &[]);
+    let mut program = start(&world, &[(TO, &address)]);
+    assert_eq!(program.ask("deliver", "done"), "true");
+    program.end();
+    collector.end();
+    let told = world.raw().into_iter().find_map(|line| {
+        let (count, _) = line.split_once(" records in a buffer of the dead process are lost")?;
+        count.rsplit('"').next()?.parse::<usize>().ok()
+    });
+    let kept = orders(&world).len();
+    assert!((400..1000).contains(&kept), "{kept}");
+    assert_eq!(kept + told.expect("it is told"), 1000);
+}
+
 #[test]
 fn what_nobody_takes_is_left_for_recovery() {
     let world = World::new();

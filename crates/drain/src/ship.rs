@@ -107,6 +107,7 @@ impl ShipOptions {
             waiting: VecDeque::new(),
             has_spool: forward.spool.is_some(),
             lost: 0,
+            unreadable: 0,
             destination: self.destination(),
             is_failing: false,
             moved: Cell::new(Instant::now()),
@@ -142,8 +143,8 @@ impl ShipOptions {
         &self,
         unwritten: Vec<(Buffer, FileLocation)>,
         spare: &mut Vec<Buffer>,
-        layout: &LayoutOptions,
-        process: &ProcessInfo,
+        (layout, process): (&LayoutOptions, &ProcessInfo),
+        status: &BackendStatus,
     ) -> Result<Vec<(Buffer, FileLocation)>, BackendError> {
         let mut rest = Vec::new();
         let mut begun: Vec<(Buffer, FileLocation)> = Vec::new();
@@ -166,7 +167,11 @@ impl ShipOptions {
                 next = place.offset.saturating_add(batches.count(buffer.bytes()));
                 group.push(begun.remove(0));
             }
-            self.send_again(&self.owner(session, layout, process), &group, &mut batches, next)?;
+            let owner = self.owner(session, layout, process);
+            let lost = self.send_again(&owner, &group, &mut batches, next)?;
+            if lost > 0 {
+                status.notice(unreadable(lost));
+            }
             for (mut buffer, _) in group {
                 buffer.mark_written();
                 spare.push(buffer);
@@ -175,17 +180,20 @@ impl ShipOptions {
         Ok(rest)
     }
 
+    /// Returns the number of records that cannot be sent, since they cannot be read.
     fn send_again(
         &self,
         owner: &Owner,
         group: &[(Buffer, FileLocation)],
         batches: &mut Batches,
         end: u64,
-    ) -> Result<(), BackendError> {
-        let mut numbered: Vec<(u64, Cut)> = Vec::new();
+    ) -> Result<u64, BackendError> {
+        let (mut numbered, mut lost): (Vec<(u64, Cut)>, u64) = (Vec::new(), 0);
         for (buffer, place) in group {
             let mut first = place.offset;
-            for cut in batches.cut(buffer.bytes()) {
+            let (cuts, unreadable) = batches.cut(buffer.bytes(), buffer.records());
+            lost += unreadable;
+            for cut in cuts {
                 let next = first.saturating_add(cut.count.into());
                 numbered.push((std::mem::replace(&mut first, next), cut));
             }
@@ -195,7 +203,8 @@ impl ShipOptions {
                 .iter()
                 .map(|(first, cut)| (*first, cut.count, cut.payload.as_slice()))
                 .collect();
-            return Ok(SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?);
+            SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?;
+            return Ok(lost);
         }
         let first = numbered.first().map_or(0, |batch| batch.0);
         let (transport, mut forward) = self.forward(owner, first);
@@ -216,10 +225,15 @@ impl ShipOptions {
             .into_iter()
             .all(|number| forwarder.wait_acknowledged(number, timeout))
         {
-            true => Ok(()),
+            true => Ok(lost),
             false => Err(failed()),
         }
     }
+}
+
+/// Notice about records of a buffer that are lost.
+fn unreadable(records: u64) -> String {
+    format!("{records} records in a buffer of the dead process are lost: its memory is damaged there")
 }
 
 /// A session as the numbers of a place; the second is never 0.
@@ -245,6 +259,8 @@ struct Shipping {
     has_spool: bool,
     /// Damaged records of the spool that were told.
     lost: u64,
+    /// Records of a dead process's buffers that cannot be read, and were not told.
+    unreadable: u64,
     destination: String,
     is_failing: bool,
     /// Time of the last progress, after which acknowledgements are checked often.
@@ -256,7 +272,9 @@ impl Delivery for Shipping {
         let (dev, ino) = halves(self.session);
         let offset = self.next;
         buffer.mark_writing(FileLocation { dev, ino, offset });
-        for cut in self.batches.cut(buffer.bytes()) {
+        let (cuts, lost) = self.batches.cut(buffer.bytes(), buffer.records());
+        self.unreadable += lost;
+        for cut in cuts {
             // All buffers of a sink fit into the queue, so that this does not wait, and does not fail.
             // Where its thread has ended after all, the buffer stays marked, for a recovery of the session.
             let _ = self.forwarder.push(cut.count, cut.payload, Duration::MAX);
@@ -281,6 +299,9 @@ impl Delivery for Shipping {
     }
 
     fn state_change(&mut self) -> Option<(bool, String)> {
+        if self.unreadable > 0 {
+            return Some((self.is_failing, unreadable(std::mem::take(&mut self.unreadable))));
+        }
         let lost = self.watch.lost();
         if lost > self.lost {
             let fresh = lost - std::mem::replace(&mut self.lost, lost);

@@ -33,6 +33,6 @@ impl ShipOptions {
         pub(crate) fn spool_path() -> Option<std::path::PathBuf>;
         pub(crate) fn answers(Duration) -> bool;
         pub(crate) fn start(&LayoutOptions, &ProcessInfo, usize, &BackendStatus) -> Result<Box<dyn Delivery>, BackendError>;
-        pub(crate) fn finish(Unwritten, &mut Vec<Buffer>, &LayoutOptions, &ProcessInfo) -> Result<Unwritten, BackendError>;
+        pub(crate) fn finish(Unwritten, &mut Vec<Buffer>, (&LayoutOptions, &ProcessInfo), &BackendStatus) -> Result<Unwritten, BackendError>;
     }
 }

@@ -49,28 +49,35 @@ impl Batches {
         }
     }
 
-    /// The batches of a buffer. Records behind one that cannot be read, which the memory of a dead process may have, are left out.
-    pub(super) fn cut(&mut self, bytes: &[u8]) -> Vec<Cut> {
-        match self {
-            Self::Lines(_) => lines_of(bytes)
-                .map(|(count, lines)| Cut {
+    /// The batches of a buffer of so many records, and the number of those that are left out: the one that cannot be read,
+    /// which the memory of a dead process may have, and those behind it.
+    pub(super) fn cut(&mut self, bytes: &[u8], records: u64) -> (Vec<Cut>, u64) {
+        let encoder = match self {
+            Self::Records(encoder) => encoder,
+            Self::Lines(_) => {
+                let cut = |(count, lines): (u32, &[u8])| Cut {
                     count,
                     payload: lines.to_vec(),
-                })
-                .collect(),
-            Self::Records(encoder) => {
-                let encoded = encoder.encode(bytes, SHIP_BATCH_BYTES).or_else(|_| {
-                    let (length, _) = sound_rows(bytes);
-                    encoder.encode(bytes.get(..length).unwrap_or(&[]), SHIP_BATCH_BYTES)
-                });
-                let encoded = encoded.unwrap_or_default();
-                let cut = |batch: &EncodedBatch| Cut {
-                    count: batch.records,
-                    payload: payload(batch),
                 };
-                encoded.iter().map(cut).collect()
+                return (lines_of(bytes).map(cut).collect(), 0);
             }
-        }
+        };
+        let (encoded, lost) = match encoder.encode(bytes, SHIP_BATCH_BYTES) {
+            Ok(encoded) => (encoded, 0),
+            Err(_) => {
+                let (sound, rest) = bytes.split_at(sound_rows(bytes).0);
+                let encoded = encoder.encode(sound, SHIP_BATCH_BYTES).unwrap_or_default();
+                let sent: u64 = encoded.iter().map(|batch| u64::from(batch.records)).sum();
+                // The count may be damaged, too: there is one at least, and each has bytes.
+                let lost = records.saturating_sub(sent).clamp(1, rest.len().max(1) as u64);
+                (encoded, lost)
+            }
+        };
+        let cut = |batch: &EncodedBatch| Cut {
+            count: batch.records,
+            payload: payload(batch),
+        };
+        (encoded.iter().map(cut).collect(), lost)
     }
 }
 
@@ -165,9 +172,13 @@ mod tests {
         bytes[ends[6]] = 0xff;
         bytes[ends[6] + 1] = 0xff;
         let mut batches = Batches::new(&Style::Segments.into());
-        let cut = batches.cut(&bytes);
+        let (cut, lost) = batches.cut(&bytes, 10);
         let sent: u64 = cut.iter().map(|cut| u64::from(cut.count)).sum();
-        assert_eq!((sent, batches.count(&bytes)), (7, 7));
+        assert_eq!((sent, lost, batches.count(&bytes)), (7, 3, 7));
+        // A count that is damaged itself says neither that there are none nor that there are more than bytes.
+        assert_eq!(batches.cut(&bytes, 0).1, 1);
+        assert_eq!(batches.cut(&bytes, u64::MAX).1, (bytes.len() - ends[6]) as u64);
+        assert_eq!(batches.cut(&bytes[..ends[6]], 7).1, 0);
         // A batch that another end finds too long is cut into the same records.
         let parts = split(&cut[0].payload, 200);
         assert_eq!(parts.iter().map(|(count, _)| *count).sum::<u32>(), 7);

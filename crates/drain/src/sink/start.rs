@@ -227,7 +227,7 @@ impl SinkStarter {
                 (Target::File(file.clone()), rest)
             }
             (None, Some(ship)) => {
-                let rest = ship.finish(unwritten, &mut spare, &sink.layout, &self.process)?;
+                let rest = ship.finish(unwritten, &mut spare, (&sink.layout, &self.process), &self.status)?;
                 (Target::Ship(ship.clone()), rest)
             }
             (None, None) if sink.is_console => (Target::Stdout, unwritten),
