@@ -2,7 +2,7 @@
 //! once. A batch goes to all of them; each knows for itself what it has, also after a kill between two of them.
 
 use crate::routes::{CollectRoute, RecordFilter};
-use crate::store::{Store, StoreCounts};
+use crate::store::{SessionGap, Store, StoreCounts};
 use logdrive_ship::frame::{FrameError, Messages};
 use logdrive_ship::hello::Reason;
 use logdrive_ship::session::{Peer, Service};
@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub struct Outputs {
     stores: Vec<Store>,
+    /// Each record goes to an output at least.
+    takes_all: bool,
     /// Peers as each store knows them, by connection.
     peers: Mutex<HashMap<u64, Arc<[Peer]>>>,
 }
@@ -33,6 +35,7 @@ pub struct Outputs {
 impl Outputs {
     /// Sends records to stores by routes, which name them by their places; without routes all get all.
     pub fn new(stores: Vec<Store>, routes: Vec<CollectRoute>) -> Self {
+        let takes_all = routes.is_empty() || routes.iter().any(CollectRoute::takes_all);
         let routes: Arc<[CollectRoute]> = routes.into();
         let filtered = |(index, store): (usize, Store)| match routes.is_empty() {
             true => store,
@@ -40,6 +43,7 @@ impl Outputs {
         };
         Self {
             stores: stores.into_iter().enumerate().map(filtered).collect(),
+            takes_all,
             peers: Mutex::default(),
         }
     }
@@ -51,26 +55,7 @@ impl Outputs {
 
     /// Counts of all stores together: a record in two outputs counts twice.
     pub fn total(&self) -> StoreCounts {
-        let all = self.counts();
-        let sum = |of: fn(&StoreCounts) -> u64| all.iter().map(of).sum();
-        let most = |of: fn(&StoreCounts) -> u64| all.iter().map(of).max().unwrap_or(0);
-        StoreCounts {
-            records: sum(|counts| counts.records),
-            duplicates: sum(|counts| counts.duplicates),
-            lost: sum(|counts| counts.lost),
-            bytes: sum(|counts| counts.bytes),
-            sessions: most(|counts| counts.sessions),
-            refused: most(|counts| counts.refused),
-            commits: sum(|counts| counts.commits),
-            failures: sum(|counts| counts.failures),
-            commit_time: all.iter().map(|counts| counts.commit_time).sum(),
-            slowest_commit: all
-                .iter()
-                .map(|counts| counts.slowest_commit)
-                .max()
-                .unwrap_or_default(),
-            is_failing: all.iter().any(|counts| counts.is_failing),
-        }
+        StoreCounts::sum(self.counts())
     }
 
     /// Messages for the operator of the collector, since the last call.
@@ -98,6 +83,15 @@ impl Outputs {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Records that a sender has given up, by what each store knows: none has more of the session than was sent.
+    fn lost(&self, gap: &[SessionGap]) -> u64 {
+        let exact = gap.iter().filter(|own| !own.is_bound);
+        let exact = exact.map(|own| own.records).min();
+        // The store that got the last record knows it.
+        let bound = || gap.iter().map(|own| own.records).min();
+        exact.or_else(|| bound().filter(|_| self.takes_all)).unwrap_or(0)
+    }
+
     fn known(&self, peer: &Peer) -> Result<Arc<[Peer]>, Reason> {
         self.lock().get(&peer.id).cloned().ok_or(Reason::Unexpected)
     }
@@ -105,11 +99,12 @@ impl Outputs {
 
 impl Service for Outputs {
     fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
-        let (mut known, mut least) = (Vec::new(), u64::MAX);
+        let (mut known, mut least, mut gap) = (Vec::new(), u64::MAX, Vec::new());
         for (store, acks) in self.stores.iter().zip(peer.acks.split(self.stores.len())) {
             let own = Peer { acks, ..peer.clone() };
-            match store.hello(&own) {
-                Ok(next) => {
+            match store.begin(&own) {
+                Ok((next, lost)) => {
+                    gap.extend(lost);
                     least = least.min(next);
                     own.acks.acknowledge(next);
                     known.push(own);
@@ -123,6 +118,9 @@ impl Service for Outputs {
             }
         }
         self.lock().insert(peer.id, known.into());
+        if let Some(first) = self.stores.first() {
+            first.count_lost(self.lost(&gap));
+        }
         Ok(least)
     }
 

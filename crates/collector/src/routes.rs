@@ -50,6 +50,11 @@ impl CollectRoute {
         Pattern::new(&escaped).ok().filter(|_| text != "*")
     }
 
+    /// Returns whether each record matches.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.app.is_none() && self.host.is_none() && self.level == Level::Trace && !self.outputs.is_empty()
+    }
+
     /// Returns whether a record matches.
     pub fn matches(&self, app: &str, host: &str, level: Level) -> bool {
         let fits = |pattern: &Option<Pattern>, name| pattern.as_ref().is_none_or(|own| own.matches(name));

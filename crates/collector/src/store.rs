@@ -69,6 +69,23 @@ pub struct StoreCounts {
 }
 
 impl StoreCounts {
+    /// Counts of several stores together; sessions are those of the one that has most.
+    pub fn sum(all: impl IntoIterator<Item = Self>) -> Self {
+        all.into_iter().fold(Self::default(), |sum, one| Self {
+            records: sum.records + one.records,
+            duplicates: sum.duplicates + one.duplicates,
+            lost: sum.lost + one.lost,
+            bytes: sum.bytes + one.bytes,
+            sessions: sum.sessions.max(one.sessions),
+            refused: sum.refused + one.refused,
+            commits: sum.commits + one.commits,
+            failures: sum.failures + one.failures,
+            commit_time: sum.commit_time + one.commit_time,
+            slowest_commit: sum.slowest_commit.max(one.slowest_commit),
+            is_failing: sum.is_failing || one.is_failing,
+        })
+    }
+
     fn commit(&mut self, took: Duration, is_written: bool) {
         self.commits += 1;
         self.failures += u64::from(!is_written);
@@ -97,6 +114,8 @@ struct StoredSession {
     last_active: u64,
     /// Connections that it has now, by number.
     connections: Vec<(u64, Acks)>,
+    /// The ledger says how far it has come: it knows nothing of records that go to other outputs.
+    is_of_ledger: bool,
 }
 
 impl StoredSession {
@@ -368,6 +387,7 @@ fn by_session(sessions: Vec<KnownSession>) -> HashMap<u128, StoredSession> {
             StoredSession {
                 owner: known.owner,
                 last_active,
+                is_of_ledger: true,
                 ..StoredSession::at(known.cursor)
             },
         )
@@ -753,12 +773,26 @@ impl Inner {
     }
 }
 
-impl Service for Store {
-    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
+/// Records that a sender has given up, by the number that its hello begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionGap {
+    pub(crate) records: u64,
+    /// At most so many: those that went to other outputs are among them.
+    pub(crate) is_bound: bool,
+}
+
+impl Store {
+    /// Counts records that senders have given up.
+    pub(crate) fn count_lost(&self, records: u64) {
+        self.lock().counts.lost += records;
+    }
+
+    /// As [`Service::hello`]; says what the sender has given up, where that is known, and does not count it.
+    pub(crate) fn begin(&self, peer: &Peer) -> Result<(u64, Option<SessionGap>), Reason> {
         let hello = peer.hello.as_ref().ok_or(Reason::Unexpected)?;
         if hello.role == Role::Client {
             // It probes whether the collector lives, and may do nothing else.
-            return Ok(0);
+            return Ok((0, None));
         }
         if hello.session == 0 {
             return Err(Reason::Unexpected);
@@ -785,16 +819,17 @@ impl Service for Store {
             return Err(Reason::Superseded);
         }
         let cursor = progress.taken;
-        let is_elsewhere = hello.flags & HELLO_ELSEWHERE != 0;
-        // An output that gets no record of a session is not told how far it has come.
-        let knows = inner.filter.is_none() && !is_elsewhere;
-        if before.epoch == cursor.epoch && before.next != 0 && knows {
-            // Records that it has given up, by its own count.
-            inner.counts.lost += cursor.next - before.next;
-        }
+        let is_known = before.epoch == cursor.epoch && before.next != 0;
+        let stored = inner.sessions.get(&hello.session);
+        let is_of_ledger = stored.is_some_and(|stored| stored.is_of_ledger);
+        let gap = (is_known && hello.flags & HELLO_ELSEWHERE == 0).then(|| SessionGap {
+            records: cursor.next - before.next,
+            is_bound: inner.filter.is_some() && is_of_ledger,
+        });
         inner.note(hello.session, progress);
         if let Some(stored) = inner.sessions.get_mut(&hello.session) {
             stored.connections.push((peer.id, peer.acks.clone()));
+            stored.is_of_ledger = false;
             if stored.owner == 0 {
                 stored.owner = identity.map_or(0, |identity| identity.key);
             }
@@ -811,7 +846,16 @@ impl Service for Store {
             is_failed: false,
         };
         inner.senders.insert(peer.id, sender);
-        Ok(progress.kept.next)
+        Ok((progress.kept.next, gap))
+    }
+}
+
+impl Service for Store {
+    fn hello(&self, peer: &Peer) -> Result<u64, Reason> {
+        let (next, gap) = self.begin(peer)?;
+        let known = gap.filter(|own| !own.is_bound);
+        self.count_lost(known.map_or(0, |own| own.records));
+        Ok(next)
     }
 
     fn batch(&self, _: &Peer, _: u16, _: Messages<'_>) -> Result<(), FrameError> {

@@ -156,3 +156,47 @@ fn an_output_that_hangs_holds_up_only_records_that_it_gets() {
     let records: Vec<u64> = outputs.counts().iter().map(|counts| counts.records).collect();
     assert_eq!(records, [5, 1, 4]);
 }
+
+/// Of a session that the ledger alone knows, an output with routes cannot tell what was lost from what went elsewhere.
+#[test]
+fn records_that_a_sender_has_given_up_are_counted_once_whatever_the_routes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = Arc::new(Faulty::new());
+    let (mut outputs, mut server) = start(directory.path(), &disk);
+    let send = |server: &ServerHandle, next: u64, count: u64| {
+        let options = Options {
+            app: "mail".to_owned(),
+            ..Options::default()
+        };
+        let mut forward = ForwardOptions::new(1, 1);
+        forward.next = next;
+        let sender = Forwarder::start(server.addresses(), &options, &forward).expect("it starts");
+        for number in next..next + count {
+            sender
+                .push(1, line("mail", number).into_bytes(), DEADLINE)
+                .expect("room");
+        }
+        assert!(
+            sender.wait_acknowledged(next + count, DEADLINE),
+            "{:?}",
+            sender.state()
+        );
+    };
+    send(&server, 0, 12);
+    assert_eq!(outputs.total().lost, 0);
+    send(&server, 17, 3);
+    assert_eq!(outputs.total().lost, 5);
+    drop(server);
+    drop(outputs);
+    // None of the last ones is an error, so that one output knows less.
+    (outputs, server) = start(directory.path(), &disk);
+    send(&server, 20, 3);
+    assert_eq!(outputs.total().lost, 0);
+    send(&server, 25, 1);
+    assert_eq!(outputs.total().lost, 2);
+    drop(server);
+    drop(outputs);
+    (outputs, server) = start(directory.path(), &disk);
+    send(&server, 33, 1);
+    assert_eq!(outputs.total().lost, 7);
+}
