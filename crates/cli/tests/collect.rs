@@ -150,7 +150,7 @@ fn kill_collectors(scheme: &str, more: &[&str]) {
         collector.kill();
     }
     let (collector, _) = world.collect(&address, &keeps);
-    wait_until_within(limit(), "all is sent", || world.raw().len() >= count);
+    world.wait_for_records(count);
     let sent = json(&sender.end());
     assert_eq!(sent["missing"], 0, "{sent}");
     collector.end();
@@ -241,6 +241,8 @@ fn a_collector_has_metrics_and_warns_while_it_runs() {
         "logdrive_collector_records_total 700\n",
         "logdrive_collector_sessions 1\n",
         "logdrive_collector_failing 0\n",
+        "logdrive_collector_output_records_total{output=\"main\"} 700\n",
+        "logdrive_collector_output_failing{output=\"main\"} 0\n",
         "logdrive_collector_ended_total{reason=\"too_large\"} 1\n",
     ] {
         wait_until(line, || ask().is_ok_and(|text| text.contains(line)));
@@ -358,6 +360,98 @@ fn kill_collectors_with_several_outputs(scheme: &str) {
     println!(
         "{scheme}, two outputs: {} kills, {count} records, 0 lost, 0 twice",
         cycles(3)
+    );
+}
+
+/// Writes a configuration with outputs of these names, and a route of errors to each but the first, which has the rest.
+fn configure_routes(world: &World, names: &[&str], more: &str) -> String {
+    let mut text = more.to_owned();
+    for name in names {
+        let out = world.path(name);
+        text += &format!("[[sink]]\nname = \"{name}\"\nout = \"{}\"\n", out.display());
+    }
+    for name in &names[1..] {
+        text += &format!("[[route]]\nlevel = \"error\"\nsinks = [\"{name}\"]\n");
+    }
+    text += &format!("[[route]]\nsinks = [\"{}\"]\n", names[0]);
+    let config = world.path("collect.toml");
+    std::fs::write(&config, text).expect("written");
+    config.to_str().expect("text").to_owned()
+}
+
+#[test]
+fn a_collector_reads_its_outputs_and_routes_again_on_sighup() {
+    let world = World::new();
+    let config = configure_routes(&world, &["out"], "");
+    let (collector, address) = World::collect_as(&world.address(), &["--config", &config]);
+    let file = world.path("app.log");
+    let path = file.to_str().expect("text").to_owned();
+    let write = |from: usize, to: usize| {
+        let line = |number: usize| {
+            let level = if number.is_multiple_of(3) {
+                "ERROR"
+            } else {
+                "INFO "
+            };
+            format!("2026-11-25T10:11:12.123456Z {level} [main] shop: line {number}\n")
+        };
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&file)
+            .expect("opened");
+        let text: String = (from..to).map(line).collect();
+        file.write_all(text.as_bytes()).expect("written");
+    };
+    let expected = |numbers: std::ops::Range<usize>, keeps: fn(usize) -> bool| -> Vec<String> {
+        let all = numbers.filter(|number| keeps(*number));
+        all.map(|number| format!("[main] shop: line {number}")).collect()
+    };
+    let hangup = || {
+        let pid = rustix::process::Pid::from_child(&collector.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
+    };
+    write(0, 900);
+    let sender = Running(
+        world
+            .send(&path, &address, &["--follow"])
+            .spawn()
+            .expect("it starts"),
+    );
+    wait_until("all is there", || messages(&world, "out").len() == 900);
+    // One that is wrong changes nothing.
+    configure_routes(&world, &["out", "errors"], "metrcs = 1\n");
+    hangup();
+    configure_routes(&world, &["out", "errors"], "");
+    hangup();
+    wait_until("it is read", || world.path("errors/collected.log").exists());
+    write(900, 1_800);
+    wait_until("errors are there", || messages(&world, "errors").len() == 300);
+    // A directory that cannot be made: what was open is open again.
+    std::fs::write(world.path("taken"), "").expect("written");
+    configure_routes(&world, &["out", "taken"], "");
+    hangup();
+    write(1_800, 2_700);
+    wait_until("errors are there", || messages(&world, "errors").len() == 600);
+    let sent = json(&sender.end());
+    assert_eq!(
+        (&sent["missing"], &sent["records"]),
+        (&0.into(), &2_700.into()),
+        "{sent}"
+    );
+    let numbers = json(&collector.end());
+    assert_eq!(
+        (&numbers["records"], &numbers["lost"]),
+        (&2_700.into(), &0.into()),
+        "{numbers}"
+    );
+    let is_error = |number: usize| number.is_multiple_of(3);
+    let mut out = expected(0..900, |_| true);
+    out.extend(expected(900..2_700, |number| !number.is_multiple_of(3)));
+    assert!(messages(&world, "out") == out, "the rest");
+    assert!(
+        messages(&world, "errors") == expected(900..2_700, is_error),
+        "the errors"
     );
 }
 

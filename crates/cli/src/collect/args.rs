@@ -32,8 +32,9 @@ A record is acknowledged when it is with the kernel (C1), with --sync when it is
 Senders send again what was not acknowledged, and the ledger beside the log says what is in it
 already, so that each record is there once.
 
-Signals: HUP opens the log anew, and reads the certificates again. TERM and INT take what has
-come, and end.
+Signals: HUP opens the logs anew, and reads the certificates and the tables [[sink]] and
+[[route]] of --config again: where these have changed, senders are told to come again. Other keys
+hold from the next start on. USR1 opens the logs anew. TERM and INT take what has come, and end.
 Exit status: 0 all is well, 1 something failed, 2 the command line is wrong.";
 
 /// Take records of other processes and hosts, and write each once

@@ -1,18 +1,21 @@
-//! Metrics of the collector, as text for Prometheus.
+//! Metrics of the collector, and of each of its outputs, as text for Prometheus.
 
+use super::running::Counts;
 use logdrive_collector::StoreCounts;
 use logdrive_collector::input::{InputAddress, InputCounts};
-use logdrive_engines::{Delivery, DeliveryCounts};
-use logdrive_ship::Stats;
+use logdrive_engines::DeliveryCounts;
 use logdrive_ship::hello::Reason;
 use std::fmt::Write;
 
 /// Returns the text of this moment.
 pub(super) fn text(
-    stats: &Stats,
-    counts: &StoreCounts,
-    deliveries: &[Delivery],
-    inputs: &[(InputAddress, InputCounts)],
+    Counts {
+        stats,
+        total: counts,
+        outputs,
+        deliveries,
+        inputs,
+    }: &Counts,
 ) -> String {
     let mut out = String::new();
     for (name, help, value) in [
@@ -66,6 +69,7 @@ pub(super) fn text(
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
     put_times(&mut out, counts);
+    put_outputs(&mut out, outputs);
     put_deliveries(&mut out, deliveries);
     put_inputs(&mut out, inputs);
     let name = "logdrive_collector_ended_total";
@@ -94,14 +98,65 @@ fn put_times(out: &mut String, counts: &StoreCounts) {
     );
 }
 
+fn put_outputs(out: &mut String, outputs: &[(String, StoreCounts)]) {
+    type Of = fn(&StoreCounts) -> f64;
+    let all: [(&str, &str, Of); 8] = [
+        ("records_total", "records that were written to an output", |of| {
+            of.records as f64
+        }),
+        (
+            "duplicates_total",
+            "records that came again and were left out of an output",
+            |of| of.duplicates as f64,
+        ),
+        (
+            "written_bytes_total",
+            "bytes that were written to the log of an output",
+            |of| of.bytes as f64,
+        ),
+        (
+            "failing",
+            "1 while the log of an output cannot be written",
+            |of| f64::from(u8::from(of.is_failing)),
+        ),
+        (
+            "commit_failures_total",
+            "writes to the log of an output that failed",
+            |of| of.failures as f64,
+        ),
+        ("commits_total", "writes to the log of an output", |of| {
+            of.commits as f64
+        }),
+        (
+            "commit_seconds_total",
+            "time of all writes to the log of an output, with their syncs",
+            |of| of.commit_time.as_secs_f64(),
+        ),
+        (
+            "commit_seconds_max",
+            "the longest time of a write to the log of an output, with its syncs",
+            |of| of.slowest_commit.as_secs_f64(),
+        ),
+    ];
+    for (name, help, of) in all {
+        let kind = if name.ends_with("_total") {
+            "counter"
+        } else {
+            "gauge"
+        };
+        let name = format!("logdrive_collector_output_{name}");
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (output, counts) in outputs {
+            // Names are words, as the configuration checks.
+            let _ = writeln!(out, "{name}{{output=\"{output}\"}} {}", of(counts));
+        }
+    }
+}
+
 /// One of the numbers of a delivery: its name, its help, and it.
 type DeliveryNumber = (&'static str, &'static str, fn(&DeliveryCounts) -> f64);
 
-fn put_deliveries(out: &mut String, deliveries: &[Delivery]) {
-    let counts: Vec<_> = deliveries
-        .iter()
-        .map(|delivery| (delivery.to().to_string(), delivery.counts()))
-        .collect();
+fn put_deliveries(out: &mut String, counts: &[(String, DeliveryCounts)]) {
     if counts.is_empty() {
         return;
     }
@@ -143,7 +198,7 @@ fn put_deliveries(out: &mut String, deliveries: &[Delivery]) {
         };
         let name = format!("logdrive_delivery_{name}");
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (to, counts) in &counts {
+        for (to, counts) in counts {
             let _ = writeln!(out, "{name}{{to={to:?}}} {}", number(counts));
         }
     }

@@ -5,6 +5,7 @@ mod config;
 mod metrics;
 mod notices;
 mod outputs;
+mod running;
 
 pub(crate) use args::CollectArgs;
 
@@ -14,22 +15,18 @@ use crate::output::service_note;
 use crate::paint::ColorChoice;
 use crate::signals::Signals;
 use logdrive_agent::MetricsServer;
-use logdrive_collector::input::Inputs;
-use logdrive_collector::{Outputs, StoreCounts};
-use logdrive_engines::{CLICKHOUSE_TABLE, Delivery, DeliveryCounts};
+use logdrive_collector::StoreCounts;
+use logdrive_engines::CLICKHOUSE_TABLE;
 use logdrive_ship::hello::Reason;
-use logdrive_ship::{Address, ServerHandle, Stats, Threads, make_certificates, serve};
+use logdrive_ship::{Address, Stats, make_certificates};
 use notices::{Notices, is_refusal};
+use running::{Counts, RunningCollector};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Permissions of a socket for metrics: those of the collector's user and group may read them.
 const METRICS_MODE: u32 = 0o660;
-
-/// Time for deliveries to engines at the end; what is left is delivered after the next start.
-const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval at which the live line is drawn, and signals are taken.
 const TURN: Duration = Duration::from_millis(250);
@@ -61,109 +58,71 @@ pub(crate) fn run(args: &CollectArgs, color: ColorChoice) -> Result<bool, CliErr
         service_note(color, "sound", "the collector would start with this");
         return Ok(true);
     }
-    let (outputs, deliveries) = outputs::open(&config.outputs, &config.routes)?;
-    let (store, deliveries) = (Arc::new(outputs), Arc::new(deliveries));
-    let threads = Threads {
-        pollers: config.pollers,
-        ..Threads::default()
-    };
-    let server = serve(&config.listen, &config.options, threads, store.clone())?;
-    for address in server.addresses() {
-        service_note(color, "listens", format_args!("on {address}"));
-    }
-    let inputs = match &config.inputs_to {
-        Some(to) => Inputs::start(&config.inputs, to)?,
-        None => None,
-    };
-    for input in &config.inputs {
-        service_note(color, "takes", format_args!("records at {input}"));
-    }
-    let inputs = Arc::new(inputs);
-    for output in store.stores() {
-        service_note(color, "writes", output.path().display());
-    }
-    for delivery in deliveries.iter() {
-        service_note(color, "delivers", format_args!("to {}", delivery.to()));
-    }
-    let (stats, shown, delivered) = (server.stats_source(), store.clone(), deliveries.clone());
-    let taken = Arc::clone(&inputs);
-    let metrics = MetricsServer::start(&config.metrics, METRICS_MODE, None, move || {
-        let inputs = taken.as_ref().as_ref().map_or(Vec::new(), Inputs::counts);
-        metrics::text(&stats(), &shown.total(), &delivered, &inputs)
-    });
+    let place = config.metrics.clone();
+    let mut collector = RunningCollector::start(config)?;
+    collector.tell(color);
+    let counts = collector.counts_source();
+    let metrics = MetricsServer::start(&place, METRICS_MODE, None, move || metrics::text(&counts()));
     let metrics = metrics.map_err(|cause| CliError::Agent { cause })?;
-    watch(&signals, &server, &store, &deliveries, color, args.json);
+    watch(&signals, &mut collector, args, color)?;
     drop(metrics);
-    // Before the server, to which they pass what they have.
-    drop(inputs);
-    let stats = server.stop();
-    store.close();
-    let ends = end_deliveries(&deliveries, color);
-    let total = store.total();
-    report(&stats, &total, &ends, args.json)?;
-    Ok(!total.is_failing)
+    let end = collector.stop(color);
+    report(&end, args.json)?;
+    Ok(!end.total.is_failing)
 }
 
-/// Delivers what has come, for [`DELIVERY_TIMEOUT`] at most.
-fn end_deliveries(deliveries: &[Delivery], color: ColorChoice) -> Vec<(String, DeliveryCounts)> {
-    deliveries
-        .iter()
-        .for_each(|delivery| delivery.begin_stop(DELIVERY_TIMEOUT));
-    let end = |delivery: &Delivery| {
-        delivery.wait();
-        tell_deliveries(std::slice::from_ref(delivery), color);
-        (delivery.to().to_string(), delivery.counts())
-    };
-    deliveries.iter().map(end).collect()
-}
-
-fn tell_deliveries(deliveries: &[Delivery], color: ColorChoice) {
-    for delivery in deliveries {
-        for notice in delivery.notices() {
-            service_note(color, "note", notice);
+/// Opens the logs anew, and reads the configuration and the certificates again.
+fn reload(collector: &mut RunningCollector, args: &CollectArgs, color: ColorChoice) -> Result<(), CliError> {
+    collector.reopen();
+    if args.config.is_some() {
+        match config::configuration(args, color) {
+            Ok(Some(config)) => collector.change(config, color)?,
+            // What is wrong with it has been said.
+            Ok(None) => service_note(color, "note", "the configuration stays as it was"),
+            Err(error) => {
+                let text = format!("{error}; the configuration stays as it was");
+                service_note(color, "note", text);
+            }
         }
     }
+    match collector.reload_certificates() {
+        Ok(true) => service_note(color, "note", "the certificates were read again"),
+        Ok(false) => {}
+        Err(error) => {
+            let text = format!("{error}; the certificates of before are used on");
+            service_note(color, "note", text);
+        }
+    }
+    Ok(())
 }
 
 fn watch(
     signals: &Signals,
-    server: &ServerHandle,
-    store: &Outputs,
-    deliveries: &[Delivery],
+    collector: &mut RunningCollector,
+    args: &CollectArgs,
     color: ColorChoice,
-    json: bool,
-) {
-    let is_live = !json && io::stderr().is_terminal();
+) -> Result<(), CliError> {
+    let is_live = !args.json && io::stderr().is_terminal();
     let mut before = StoreCounts::default();
     let mut notices = Notices::default();
     loop {
         match signals.wait(TURN) {
-            Some(SIGHUP) => {
-                store.reopen();
-                match server.reload_certificates() {
-                    Ok(true) => service_note(color, "note", "the certificates were read again"),
-                    Ok(false) => {}
-                    Err(error) => {
-                        let text = format!("{error}; the certificates of before are used on");
-                        service_note(color, "note", text);
-                    }
-                }
-            }
-            Some(SIGUSR1) => store.reopen(),
+            Some(SIGHUP) => reload(collector, args, color)?,
+            Some(SIGUSR1) => collector.reopen(),
             Some(_) => break,
             None => {}
         }
-        for notice in store.notices() {
+        for notice in collector.notices() {
             service_note(color, "note", &notice);
         }
-        tell_deliveries(deliveries, color);
-        let counts = store.total();
-        for warning in notices.due(&server.stats(), &counts, Instant::now()) {
+        let Counts {
+            stats, total: counts, ..
+        } = collector.counts();
+        for warning in notices.due(&stats, &counts, Instant::now()) {
             service_note(color, "warning", warning);
         }
         if is_live && counts != before {
             let per_s = (counts.records - before.records) as f64 / TURN.as_secs_f64();
-            let stats = server.stats();
             // If it cannot be shown, the log still grows.
             let _ = write!(
                 io::stderr(),
@@ -179,6 +138,7 @@ fn watch(
         // As above.
         let _ = writeln!(io::stderr());
     }
+    Ok(())
 }
 
 /// Connections that ended because of an error.
@@ -190,12 +150,13 @@ fn refusals(stats: &Stats) -> u64 {
         .sum()
 }
 
-fn report(
-    stats: &Stats,
-    counts: &StoreCounts,
-    deliveries: &[(String, DeliveryCounts)],
-    json: bool,
-) -> Result<(), CliError> {
+fn report(end: &Counts, json: bool) -> Result<(), CliError> {
+    let Counts {
+        stats,
+        total: counts,
+        deliveries,
+        ..
+    } = end;
     let ended: serde_json::Map<String, serde_json::Value> = Reason::NAMES
         .iter()
         .zip(stats.ended)

@@ -40,7 +40,7 @@ pub(super) const PATTERN: &str =
     "\"pattern \" and a line of your own, such as \"pattern {time} {level:5} {message}{fields}\"";
 
 /// Engine of an output, where it has one.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct OutputEngine(pub(super) Option<EngineAddress>);
 
 impl Setting for OutputEngine {
@@ -58,7 +58,7 @@ impl Setting for OutputEngine {
 
 logdrive_drain::options! {
     /// An output of a collector.
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq)]
     pub(super) struct OutputConfig {
         /// Its name, for routes.
         pub(super) name: String => Row::of(Kind::Name).required("\"main\"").scope(FILE),
@@ -82,7 +82,7 @@ logdrive_drain::options! {
 
 logdrive_drain::options! {
     /// A route to outputs.
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq)]
     pub(super) struct RouteConfig {
         /// Applications, by the name that senders say.
         app: AppPattern => Row::of(Kind::Parsed("a name of an application, with * for any text and ? for any character")).scope(FILE),
@@ -123,7 +123,8 @@ pub(super) static ROUTE: Section = Section {
 pub(super) const EXAMPLE: &str = "
 # Several outputs instead of `out`, and routes to them, as in an agent's configuration. Keys of files that stand above hold for
 # each that does not have its own. Without routes all records go to all outputs; routes are tried in their order, and the first
-# that matches decides, unless it has `continue`. A record is acknowledged when each output that it goes to has it.
+# that matches decides, unless it has `continue`. A record is acknowledged when each output that it goes to has it. HUP has
+# outputs and routes read again; all other keys hold from the next start on.
 #
 #[[sink]]
 #name = \"main\"

@@ -1,6 +1,6 @@
 //! Collectors as processes, what they have collected, and senders.
 
-use logdrive_testkit::DEADLINE;
+use logdrive_testkit::{DEADLINE, wait_until_within};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -150,6 +150,30 @@ impl World {
 
     /// Whole lines of the collector's log, the oldest first.
     pub(crate) fn raw(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let each = |text: &str| lines.push(text.to_owned());
+        match self.each_line(each) {
+            true => lines,
+            false => self.raw(),
+        }
+    }
+
+    /// Waits until the collector has so many records.
+    pub(crate) fn wait_for_records(&self, count: usize) {
+        // Many cycles make long logs, which take a moment to read.
+        let pause = Duration::from_millis(if cycles(0) > 50 { 500 } else { 5 });
+        wait_until_within(limit(), "all is sent", || {
+            let mut found = 0;
+            let is_there = self.each_line(|_| found += 1) && found >= count;
+            if !is_there {
+                std::thread::park_timeout(pause);
+            }
+            is_there
+        });
+    }
+
+    /// Calls a function with each whole line; `false` where a file has another name meanwhile.
+    fn each_line(&self, mut each: impl FnMut(&str)) -> bool {
         let mut names: Vec<PathBuf> = std::fs::read_dir(self.path("out"))
             .expect("there")
             .map(|entry| entry.expect("read").path())
@@ -165,11 +189,10 @@ impl World {
             parts.collect::<Vec<_>>()
         });
         names.dedup_by(|later, earlier| later.with_extension("") == *earlier);
-        let mut lines = Vec::new();
         for name in names {
             let mut bytes = match std::fs::read(&name) {
                 // It was compressed meanwhile, and has another name.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.raw(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return false,
                 found => found.expect("read"),
             };
             if name.extension().is_some_and(|end| end == "zst") {
@@ -180,9 +203,9 @@ impl World {
             let whole = text
                 .split_inclusive('\n')
                 .filter_map(|line| line.strip_suffix('\n'));
-            lines.extend(whole.map(str::to_owned));
+            whole.for_each(&mut each);
         }
-        lines
+        true
     }
 }
 
