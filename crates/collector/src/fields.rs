@@ -19,6 +19,8 @@ pub(crate) struct Fields {
     /// The same between quotes, as they stand in JSON.
     quoted_keys: Vec<Vec<u8>>,
     bytes: Vec<u8>,
+    /// The same with what stands before them and the line break.
+    tail: Vec<u8>,
     /// Those that rows of a segment have as values.
     row_values: Vec<(&'static str, String)>,
 }
@@ -68,8 +70,10 @@ impl Fields {
             text.pop();
             text.push('}');
         }
+        let comma = if is_json { "," } else { "" };
         Self {
             is_json,
+            tail: format!("{comma}{text}\n").into_bytes(),
             quoted_keys: keys.iter().map(|key| format!("\"{key}\"").into_bytes()).collect(),
             keys,
             bytes: text.into_bytes(),
@@ -100,11 +104,8 @@ impl Fields {
         };
         let whole;
         let clashes = clashes && self.may_clash(line);
-        let (start, parts): (usize, [&[u8]; 3]) = match cut.filter(|_| !clashes) {
-            Some(cut) => {
-                let comma = if self.is_json { b",".as_slice() } else { b"" };
-                (start + cut, [comma, &self.bytes, b"\n"])
-            }
+        let (at, behind): (usize, &[u8]) = match cut.filter(|_| !clashes) {
+            Some(cut) => (start + cut, &self.tail),
             None => {
                 let mut renamed = Vec::with_capacity(line.len() + self.bytes.len());
                 self.put_line(
@@ -114,21 +115,17 @@ impl Fields {
                     &mut renamed,
                 );
                 whole = renamed;
-                (start, [&whole, b"", b""])
+                (start, &whole)
             }
         };
-        let mut at = start;
-        for part in parts {
-            let behind = at + part.len();
-            if out.len() < behind {
-                out.resize(behind, 0);
-            }
-            if let Some(place) = out.get_mut(at..behind) {
-                place.copy_from_slice(part);
-            }
-            at = behind;
+        let end = at + behind.len();
+        if out.len() < end {
+            out.resize(end, 0);
         }
-        at
+        if let Some(place) = out.get_mut(at..end) {
+            place.copy_from_slice(behind);
+        }
+        end
     }
 
     /// Lines that are put behind one another with the fields.

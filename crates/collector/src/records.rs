@@ -11,16 +11,17 @@ use logdrive_drain::layout::{
 use logdrive_ship::hello::{Hello, Reason};
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{
-    Batch, BatchDictionary, BatchWriter, DictionaryCallsite, DictionaryThread, RowCallsite, RowError,
-    RowProcess, RowThread, Rows, SegmentWriter, StoredCallsite,
+    Batch, BatchDictionary, BatchWriter, BlockRecords, DictionaryCallsite, DictionaryThread, RowCallsite,
+    RowError, RowProcess, RowThread, SegmentWriter, StoredCallsite,
 };
 use logdrive_wire::kind::{FieldKind, Kind};
 use logdrive_wire::value::INLINE_KEY;
 use logdrive_wire::{Callsite, Field};
 use std::collections::HashMap;
 
-/// Room that a line has at first, and at most.
+/// Room that a line has at first, and at most; and by how much the room for lines grows, all of which is zeroed once.
 const LINE_BYTES: (usize, usize) = (1 << 14, 1 << 20);
+const GROWTH_BYTES: usize = 1 << 16;
 
 /// Error of a record whose callsite is none of the batch.
 const UNKNOWN: RowError = RowError::Contradiction {
@@ -58,7 +59,7 @@ pub(crate) struct TypedRecords {
 /// Records of a batch that are to be kept, one piece after the other.
 #[derive(Debug)]
 pub(crate) struct BatchRecords<'a> {
-    rows: Rows<'a>,
+    rows: BlockRecords<'a>,
     /// Numbers in the connection's dictionary of the block's callsites, and its threads.
     callsites: &'a [u32],
     threads: &'a [DictionaryThread],
@@ -259,7 +260,7 @@ impl TypedRecords {
         segment: &mut SegmentWriter<Vec<u8>>,
     ) -> Result<(u32, u32), RowError> {
         let (mut count, mut put) = (0, 0);
-        let mut payload = Vec::new();
+        let (callsites, mut payload) = (records.callsites, Vec::new());
         while segment.file_mut().len() < OUTPUT_BYTES_MAX {
             let Some((place, record)) = records.next_record()? else {
                 break;
@@ -268,7 +269,7 @@ impl TypedRecords {
             if count <= skip {
                 continue;
             }
-            let number = records.callsites.get(place).ok_or(UNKNOWN)?;
+            let number = callsites.get(place).ok_or(UNKNOWN)?;
             let known = self.known.get(number).ok_or(UNKNOWN)?;
             if !known.is_wanted {
                 continue;
@@ -294,14 +295,14 @@ impl TypedRecords {
 }
 
 impl<'a> BatchRecords<'a> {
-    /// Records of the rows of a batch.
-    pub(crate) fn new(batch: &'a Batch, rows: &'a [u8]) -> Self {
-        Self {
-            rows: Rows::new(rows),
+    /// Records of a batch.
+    pub(crate) fn new(batch: &'a Batch) -> Result<Self, RowError> {
+        Ok(Self {
+            rows: BlockRecords::new(&batch.block)?,
             callsites: &batch.callsites,
             threads: &batch.block.head().threads,
             left: batch.block.head().records as u32,
-        }
+        })
     }
 
     /// Number of records that are left.
@@ -310,7 +311,8 @@ impl<'a> BatchRecords<'a> {
     }
 
     /// The next record, and the place of its callsite in the batch.
-    fn next_record(&mut self) -> Result<Option<(usize, Record<'a>)>, RowError> {
+    #[inline]
+    fn next_record(&mut self) -> Result<Option<(usize, Record<'_>)>, RowError> {
         let Some(row) = self.rows.next_row()? else {
             return Ok(None);
         };
@@ -340,7 +342,7 @@ fn put_line(
     let mut room = LINE_BYTES.0;
     loop {
         if out.len() < start + room {
-            out.resize(start + room.max(LINE_BYTES.1), 0);
+            out.resize(start + room.max(GROWTH_BYTES), 0);
         }
         let mut buffer = LineBuffer::new(out.get_mut(start..).unwrap_or_default());
         let outcome = match room < LINE_BYTES.1 {

@@ -551,8 +551,7 @@ impl Inner {
                     return Ok(self.keep_done(session, done, (count, count), shared));
                 }
             }
-            let rows = batch.block.rows()?;
-            let mut found = BatchRecords::new(&batch, &rows);
+            let mut found = BatchRecords::new(&batch)?;
             if found.count() != count {
                 return Ok(Err(Reason::Malformed));
             }

@@ -584,7 +584,7 @@ impl Block {
             .ok_or(StoreError::Truncated { what: "columns" })
     }
 
-    fn columns(&self, number: usize, budget: &mut usize) -> Result<Vec<Column>, StoreError> {
+    pub(crate) fn columns(&self, number: usize, budget: &mut usize) -> Result<Vec<Column>, StoreError> {
         let Some(group) = self.head.groups.get(number) else {
             return Err(StoreError::Contradiction {
                 what: "number of a group",
@@ -1002,7 +1002,7 @@ fn read_column(
     }
 }
 
-fn row_kind(kind: &GroupKind) -> (u8, u32) {
+pub(crate) fn row_kind(kind: &GroupKind) -> (u8, u32) {
     match kind {
         GroupKind::Fixed { callsite }
         | GroupKind::Dynamic { callsite, .. }

@@ -2,6 +2,7 @@
 
 use crate::error::{StoreError, limit};
 use crate::limits::{COMPRESS_BYTES_MIN, ROWS_BYTES_MAX, ZSTD_LEVEL};
+use std::cell::RefCell;
 use zstd::bulk;
 
 /// Reads from the front of bytes; every read is checked.
@@ -195,6 +196,12 @@ impl Compressor {
     }
 }
 
+thread_local! {
+    /// A decompressor has tables that take longer to make than a small column to read. Without memory for them there is none.
+    static DECOMPRESSOR: RefCell<Option<bulk::Decompressor<'static>>> =
+        RefCell::new(bulk::Decompressor::new().ok());
+}
+
 /// Reads what [`Compressor::put`] wrote, of at most so many bytes.
 pub(crate) fn decompress(input: &mut Input<'_>, most: usize) -> Result<Vec<u8>, StoreError> {
     let most = most.min(ROWS_BYTES_MAX);
@@ -203,7 +210,11 @@ pub(crate) fn decompress(input: &mut Input<'_>, most: usize) -> Result<Vec<u8>, 
         ZSTD => {
             let length = input.length("length of uncompressed bytes", most)?;
             let packed = input.blob(most)?;
-            let bytes = bulk::decompress(packed, length)
+            let bytes = DECOMPRESSOR
+                .with_borrow_mut(|kept| match kept {
+                    Some(decompressor) => decompressor.decompress(packed, length),
+                    None => bulk::decompress(packed, length),
+                })
                 .map_err(|error| StoreError::Compression(error.to_string()))?;
             if bytes.len() != length {
                 return Err(StoreError::Contradiction {

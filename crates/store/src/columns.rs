@@ -302,6 +302,7 @@ impl Column {
     }
 
     /// Appends the bytes of the next value to a payload.
+    #[inline]
     pub(crate) fn put_value(&self, at: &mut ColumnPlace, out: &mut Vec<u8>) {
         if self.kind.is_optional() {
             let is_present = self.present.get(at.row).copied().unwrap_or(0);
@@ -313,6 +314,11 @@ impl Column {
         }
         let number = at.value;
         at.value += 1;
+        if let ColumnKind::Field(field) = self.kind
+            && matches!(field.kind, Kind::U64 | Kind::F64 | Kind::Pointer)
+        {
+            return out.extend_from_slice(&self.low.get(number).copied().unwrap_or(0).to_le_bytes());
+        }
         let low = self.low.get(number).copied().unwrap_or(0);
         match self.kind {
             ColumnKind::Text => out.extend_from_slice(self.texts.value(number)),

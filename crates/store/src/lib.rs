@@ -11,6 +11,7 @@
 mod batch;
 mod batch_writer;
 mod block;
+mod block_records;
 mod bytes;
 mod columns;
 mod compaction;
@@ -34,6 +35,7 @@ mod writer;
 pub use batch::{Batch, BatchEncoder, Definition, EncodedBatch};
 pub use batch_writer::{BatchWriter, StoredCallsite};
 pub use block::{Block, Encoder, GroupColumn};
+pub use block_records::BlockRecords;
 pub use columns::{StoredColumn, StoredValues};
 pub use compaction::{Compaction, compact, digest, has_small_blocks};
 pub use dictionary::{BatchDictionary, DictionaryCallsite, DictionaryThread};

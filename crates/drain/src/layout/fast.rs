@@ -15,7 +15,7 @@ use super::payload::Malformed;
 use super::plan::{FastStep, Plan, Steps, Var};
 use super::prefix::{PREFIX_BYTES, Prefix, PrefixKey};
 use super::time::{Digits, SECOND_NS};
-use super::value::{Form, put_text};
+use super::value::{Form, put_plain_f64, put_text};
 use super::write::{WIDE, put, room};
 use super::{Layout, LineBuffer, Record};
 
@@ -100,7 +100,7 @@ impl Layout {
             return false;
         };
         let fast_body = plan.main.fast_body.as_deref();
-        let end = fast_body.and_then(|body| put_fast_body(body, record.payload, out.bytes, at));
+        let end = fast_body.and_then(|body| put_fast_body(body, record.payload, None, out.bytes, at));
         match end.map_or_else(|| self.put_body(plan, record, out.bytes, at), Ok) {
             Ok(end) if end <= out.bytes.len() => {
                 out.length = end;
@@ -137,10 +137,14 @@ impl Layout {
         }
         let nanos = self.time.enter(record.unix_ns);
         let at = self.put_prefix(steps, record, nanos, bytes, at);
-        if let Some(body) = &steps.fast_body
-            && let Some(end) = put_fast_body_call(body, record.payload, bytes, at)
-        {
-            return Ok(end);
+        if let Some(body) = &steps.fast_body {
+            let end = match steps.sequential {
+                true => put_fast_body_call(body, record.payload, bytes, at),
+                false => put_fast_body_by_field(body, record.payload, &self.offsets, bytes, at),
+            };
+            if let Some(end) = end {
+                return Ok(end);
+            }
         }
         self.interpret(plan, steps, &steps.body, record, nanos, bytes, at)
     }
@@ -229,18 +233,42 @@ impl Layout {
 /// [`put_fast_body`] as a call: in the place of the call it costs the line more registers than the call costs.
 #[inline(never)]
 fn put_fast_body_call(body: &[FastStep], payload: &[u8], bytes: &mut [u8], start: usize) -> Option<usize> {
-    put_fast_body(body, payload, bytes, start)
+    put_fast_body(body, payload, None, bytes, start)
+}
+
+/// The same for values that are shown in another order, or more than once: as JSON shows those of the message again.
+#[inline(never)]
+fn put_fast_body_by_field(
+    body: &[FastStep],
+    payload: &[u8],
+    offsets: &[usize],
+    bytes: &mut [u8],
+    start: usize,
+) -> Option<usize> {
+    put_fast_body(body, payload, Some(offsets), bytes, start)
 }
 
 /// Writes the body and returns the offset behind it; `None` when it is not usual, and then nothing is written that
-/// counts.
+/// counts. Values are read in their order, or each at the offset of its field.
 #[inline(always)]
-fn put_fast_body(body: &[FastStep], payload: &[u8], bytes: &mut [u8], start: usize) -> Option<usize> {
+fn put_fast_body(
+    body: &[FastStep],
+    payload: &[u8],
+    offsets: Option<&[usize]>,
+    bytes: &mut [u8],
+    start: usize,
+) -> Option<usize> {
     let place = room::<BODY_BYTES>(bytes, start)?;
     let mut rest = payload;
     let mut at = 0;
     for step in body {
+        if let Some(offsets) = offsets
+            && step.var != Var::End
+        {
+            rest = payload.get(*offsets.get(usize::from(step.field))?..)?;
+        }
         at = match step.var {
+            Var::End => at,
             Var::Str(form) => put_next_text(place, at, &mut rest, form)?,
             Var::U64 => put_u64_here(place, at, u64::from_le_bytes(next(&mut rest)?)),
             Var::U32 => put_u64_here(place, at, u32::from_le_bytes(next(&mut rest)?).into()),
@@ -253,6 +281,7 @@ fn put_fast_body(body: &[FastStep], payload: &[u8], bytes: &mut [u8], start: usi
                     None => put_other_fixed(place, at, value, decimals)?,
                 }
             }
+            Var::F64(form) => put_usual_f64(place, at, f64::from_le_bytes(next(&mut rest)?), form)?,
             Var::F64General => put_usual_general(place, at, f64::from_le_bytes(next(&mut rest)?))?,
             _ => return None,
         };
@@ -266,6 +295,11 @@ fn put_fast_body(body: &[FastStep], payload: &[u8], bytes: &mut [u8], start: usi
 #[inline(never)]
 fn put_usual_general(place: &mut [u8; BODY_BYTES], at: usize, value: f64) -> Option<usize> {
     put_general(place, at, value).filter(|end| *end <= BODY_BYTES)
+}
+
+#[inline(always)]
+fn put_usual_f64(place: &mut [u8; BODY_BYTES], at: usize, value: f64, form: Form) -> Option<usize> {
+    Some(put_plain_f64(place, at, value, form)).filter(|end| *end <= BODY_BYTES)
 }
 
 #[inline(never)]

@@ -16,7 +16,7 @@ use super::payload::{
 use super::plan::{Plan, Rare, SpecPlaceholder, Step, Steps, Var};
 use super::spec::{Resolved, count_chars, front, general_text, padding_before, render};
 use super::time::TimeForm;
-use super::value::{Form, put_payload, put_text, put_value};
+use super::value::{Form, put_payload, put_plain_f64, put_text, put_value};
 use super::write::{OVERFLOW, put};
 use super::{Layout, Record};
 
@@ -109,6 +109,7 @@ impl Layout {
                 Var::F64Fixed(decimals) => {
                     at = put_f64_fixed(bytes, at, take_f64(payload, &mut offset)?, decimals);
                 }
+                Var::F64(form) => at = put_plain_f64(bytes, at, take_f64(payload, &mut offset)?, form),
                 Var::F64General => at = put_f64_general(bytes, at, take_f64(payload, &mut offset)?),
                 Var::Event if at > bytes.len() => return Ok(OVERFLOW),
                 Var::Event => at = super::dynamic::put_event(&mut self.spans, plan, payload, bytes, at)?,

@@ -34,3 +34,6 @@ pub const SPANS_KEPT: usize = 16;
 /// Depth of JSON that a program has rendered and that stands in a line as it is; deeper text is a string. Each level takes a
 /// call on the stack.
 pub const JSON_DEPTH_MAX: usize = 64;
+
+/// Steps of a body that the fast path writes, after which it takes no further value: its room is 512 bytes.
+pub(super) const FAST_STEPS_MAX: usize = 64;

@@ -341,6 +341,44 @@ pub(super) enum Shortest {
     Debug,
 }
 
+/// Writes the shortest text that reads back as the same double.
+#[inline]
+pub(super) fn put_f64(bytes: &mut [u8], at: usize, value: f64, form: Shortest) -> usize {
+    match put_few_decimals(bytes, at, value, form) {
+        Some(end) => end,
+        None => put_any_f64(bytes, at, value, form),
+    }
+}
+
+/// Writes a float of up to four decimals in its shortest form, as most prices and times are; `None` for others.
+#[inline]
+fn put_few_decimals(bytes: &mut [u8], at: usize, value: f64, form: Shortest) -> Option<usize> {
+    const DECIMALS: usize = 4;
+    const UNIT: f64 = 1e4;
+    /// Adding and taking away this rounds a smaller double to an integer.
+    const ROUNDS: f64 = 6_755_399_441_055_744.0;
+    // Numbers of 15 digits are doubles of their own, each, so that the digits of this one are the fewest.
+    if !(1e-4..1e11).contains(&value.abs()) {
+        return None;
+    }
+    let rounded = value * UNIT + ROUNDS - ROUNDS;
+    if rounded / UNIT != value {
+        return None;
+    }
+    let scaled = rounded.abs() as u64;
+    *bytes.get_mut(at)? = b'-';
+    let end = put_scaled(bytes, at + usize::from(value < 0.0), scaled, DECIMALS);
+    let zeros = match scaled {
+        _ if !scaled.is_multiple_of(10) => 0,
+        _ if !scaled.is_multiple_of(100) => 1,
+        _ if !scaled.is_multiple_of(1_000) => 2,
+        _ if !scaled.is_multiple_of(10_000) || form == Shortest::Debug => 3,
+        // With the point.
+        _ => 1 + DECIMALS,
+    };
+    Some(if end >= OVERFLOW { end } else { end - zeros })
+}
+
 macro_rules! put_float {
     ($(#[$doc:meta])* $name:ident, $type:ty, $below:literal) => {
         $(#[$doc])*
@@ -366,8 +404,8 @@ macro_rules! put_float {
 }
 
 put_float!(
-    /// Writes the shortest text that reads back as the same double.
-    put_f64, f64, 1e14
+    /// Writes the shortest text that reads back as the same double, whichever it is.
+    put_any_f64, f64, 1e14
 );
 put_float!(
     /// Writes the shortest text that reads back as the same single.

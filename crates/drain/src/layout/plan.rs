@@ -12,6 +12,7 @@ use logdrive_wire::{Callsite, Kind, Level, Spec};
 use crate::segment::RowPlan;
 
 use super::escape::{Bare, Escape};
+use super::limits::FAST_STEPS_MAX;
 use super::pattern::Pad;
 use super::time::{Digits, TimeForm};
 use super::value::Form;
@@ -159,8 +160,8 @@ impl Steps {
             (first.head, first.length) = ([0; WIDE], 0);
         }
         self.join_event();
-        if self.sequential && !self.lenient {
-            self.fast_body = fast_body(&self.body);
+        if !self.lenient {
+            self.fast_body = fast_body(&self.body, &self.text);
         }
     }
 
@@ -238,34 +239,49 @@ pub(super) struct Step {
 /// A value, and the constant text behind it, in a body of the fast path.
 #[derive(Debug, Clone)]
 pub(super) struct FastStep {
+    /// Kind of the value; [`Var::End`] for more text.
     pub(super) var: Var,
+    /// Index of its field, where values are not read in their order.
+    pub(super) field: u16,
     /// Bytes of the text that count.
     pub(super) length: usize,
     pub(super) text: [u8; WIDE],
 }
 
-/// The body in the form that the fast path writes: `None` unless it has usual values and short constant texts only. A
-/// step of the plan has its text in front of the value, and the text of the first is part of the prefix; here each value
-/// stands with the text behind it, which saves the fast path a step.
-fn fast_body(body: &[Step]) -> Option<Box<[FastStep]>> {
+/// The body in the form that the fast path writes: `None` unless it has usual values only. A step of the plan has its text in
+/// front of the value, and the text of the first is part of the prefix; here each value stands with the text behind it,
+/// which saves the fast path a step. Longer texts go on in steps of their own.
+fn fast_body(body: &[Step], text: &[u8]) -> Option<Box<[FastStep]>> {
     let (end, values) = body.split_last()?;
     if end.var != Var::End {
         return None;
     }
-    let behind = body.iter().skip(1);
-    values
-        .iter()
-        .zip(behind)
-        .map(|(value, behind)| {
-            let length = behind.length as usize;
-            let step = FastStep {
-                var: value.var,
-                length,
-                text: behind.head,
-            };
-            (value.var.is_usual() && length <= WIDE).then_some(step)
-        })
-        .collect()
+    let mut fast = Vec::with_capacity(values.len());
+    for (value, behind) in values.iter().zip(body.iter().skip(1)) {
+        if !value.var.is_usual() || fast.len() >= FAST_STEPS_MAX {
+            return None;
+        }
+        let length = behind.length as usize;
+        fast.push(FastStep {
+            var: value.var,
+            field: value.field,
+            length: length.min(WIDE),
+            text: behind.head,
+        });
+        let tail = behind.tail as usize;
+        let tail = text.get(tail..tail + length.saturating_sub(WIDE))?;
+        fast.extend(tail.chunks(WIDE).map(|piece| {
+            let mut text = [0; WIDE];
+            put(&mut text, 0, piece);
+            FastStep {
+                var: Var::End,
+                field: NO_FIELD,
+                length: piece.len(),
+                text,
+            }
+        }));
+    }
+    Some(fast.into_boxed_slice())
 }
 
 /// The field of steps that show none.
@@ -288,6 +304,8 @@ pub(super) enum Var {
     F64Fixed(u8),
     /// `{:g}`
     F64General,
+    /// `{}`, or what stands for it behind a key.
+    F64(Form),
     /// Spans, message and fields of a dynamic record, taken apart once. Only in the body.
     Event,
     PadBegin,
@@ -308,6 +326,7 @@ impl Var {
                 | Self::I32
                 | Self::F64Fixed(_)
                 | Self::F64General
+                | Self::F64(_)
                 | Self::Str(_)
         )
     }
@@ -532,6 +551,7 @@ fn hot(kind: FieldKind, form: Form) -> Option<Var> {
         (Kind::U32, _) => Some(Var::U32),
         (Kind::I64, _) => Some(Var::I64),
         (Kind::I32, _) => Some(Var::I32),
+        (Kind::F64, form) => Some(Var::F64(form)),
         (Kind::Str | Kind::Display | Kind::Debug | Kind::Message, _) => Some(Var::Str(form)),
         _ => None,
     }

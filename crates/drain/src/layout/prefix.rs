@@ -8,8 +8,9 @@ use super::thread::{ThreadWords, thread_words};
 use super::time::{DIGITS_BYTES, Digits, put_fraction};
 use super::write::room;
 
-/// Bytes of the longest prefix that is kept, and of the part that is always copied: most are no longer.
-pub(super) const PREFIX_BYTES: usize = 160;
+/// Bytes of the longest prefix that is kept, and of the part that is always copied: most of text are no longer. JSON has
+/// keys besides, and up to 250 bytes.
+pub(super) const PREFIX_BYTES: usize = 256;
 const USUAL_BYTES: usize = 96;
 
 /// Prefixes that are kept: some threads and callsites take turns.

@@ -44,10 +44,7 @@ pub(super) fn put_payload(
         Kind::Str | Kind::Display | Kind::Debug | Kind::Message => {
             put_text(bytes, at, take_blob(payload, &mut offset)?, form)
         }
-        Kind::F64 => match f64::from_le_bytes(take(payload, &mut offset)?) {
-            value if value.is_finite() => put_f64(bytes, at, value, shortest(form)),
-            value => put_value(bytes, at, &Value::F64(value), form),
-        },
+        Kind::F64 => put_plain_f64(bytes, at, f64::from_le_bytes(take(payload, &mut offset)?), form),
         _ => {
             let mut cursor = cursor_at(payload, offset)?;
             let (value, _) = Value::read(FieldKind::plain(kind), &mut cursor)?;
@@ -56,6 +53,15 @@ pub(super) fn put_payload(
         }
     };
     Ok(Progress { at, offset })
+}
+
+/// Writes a double in this form.
+#[inline(never)]
+pub(super) fn put_plain_f64(bytes: &mut [u8], at: usize, value: f64, form: Form) -> usize {
+    match value.is_finite() {
+        true => put_f64(bytes, at, value, shortest(form)),
+        false => put_value(bytes, at, &Value::F64(value), form),
+    }
 }
 
 /// Writes a value in this form.

@@ -69,7 +69,7 @@ fn site(random: &mut Random) -> (Callsite, bool) {
         let argument = random.below(4) > 0;
         let is_fixed = kind == Kind::F64 && argument && random.below(4) > 0;
         let is_general = kind == Kind::F64 && argument && !is_fixed && random.below(2) > 0;
-        is_usual &= kind != Kind::Bool && (kind != Kind::F64 || is_fixed || is_general);
+        is_usual &= kind != Kind::Bool;
         if argument {
             let text = "a constant text with \u{e9} and more than a block of it"
                 .chars()
@@ -165,7 +165,9 @@ fn random_records_have_the_lines_of_the_interpreter() {
         let mut layout = layout(style);
         let (site, is_usual) = site(&mut random);
         let plan = layout.compile(&site);
-        assert!(is_usual || plan.main.fast_body.is_none(), "{site:?}");
+        // In another order a value of another kind may not be shown at all.
+        let is_fast = plan.main.fast_body.is_some() && plan.main.sequential;
+        assert!(is_usual || !is_fast, "{site:?}");
         fast += usize::from(plan.main.fast_body.is_some());
         let thread = Thread { name: "w\t1", id: 4 };
         let first = Record {
@@ -209,7 +211,7 @@ fn random_records_have_the_lines_of_the_interpreter() {
             }
         }
     }
-    assert!(fast > 700, "{fast} of 4000 had a fast body");
+    assert!(fast > 1_000, "{fast} of 4000 had a fast body");
     assert!(refused > 700, "{refused} payloads were refused");
     assert!(behind > 3_000, "{behind} lines were written behind a prefix");
 }
