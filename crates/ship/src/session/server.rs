@@ -131,12 +131,6 @@ impl Server {
         self.peer.hello.is_some()
     }
 
-    /// Returns whether both ends know frames that cancel requests.
-    fn knows_cancel(&self) -> bool {
-        let theirs = self.peer.hello.as_ref();
-        !self.lossy && self.hello.knows_cancel() && theirs.is_some_and(Hello::knows_cancel)
-    }
-
     /// Returns whether a request or a batch of the peer has come whole.
     pub(crate) fn has_delivered(&self) -> bool {
         self.has_delivered
@@ -389,7 +383,9 @@ impl Server {
             Kind::Batch if header.flags & FLAG_ACK != 0 => self.take_records(header, payload, service)?,
             Kind::Batch => self.take_messages(header, payload, service)?,
             // One that comes behind the response finds nothing.
-            Kind::Cancel if self.knows_cancel() => self.peer.outbox.cancel(header.sequence),
+            Kind::Cancel if know_cancel([Some(&self.hello), self.peer.hello.as_ref()]) => {
+                self.peer.outbox.cancel(header.sequence)
+            }
             Kind::Gap => service.gap(&self.peer, crate::hello::decode_number(payload)?),
             Kind::Goodbye => {
                 if self.lossy && header.sequence > self.next_message {
@@ -532,4 +528,9 @@ impl Server {
         self.ack_due = self.deferred.is_none() || header.count == 0;
         Ok(())
     }
+}
+
+/// Returns whether both ends know frames that cancel requests.
+fn know_cancel(hellos: [Option<&Hello>; 2]) -> bool {
+    hellos.iter().all(|hello| hello.is_some_and(Hello::knows_cancel))
 }
