@@ -49,16 +49,14 @@ pub enum ColumnSummary {
 impl ColumnSummary {
     /// Sums the bits of doubles up.
     pub(crate) fn of_doubles(values: &[u64], digits: u8) -> Self {
-        let range = |(least, largest): (f64, f64), bits: &u64| {
+        let (mut least, mut largest, mut has_others) = (f64::INFINITY, f64::NEG_INFINITY, false);
+        for bits in values {
             let value = f64::from_bits(*bits);
-            // One that is no number makes both of them no numbers.
-            match value.is_nan() {
-                true => (value, value),
-                false => (least.min(value), largest.max(value)),
-            }
-        };
-        let (least, largest) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), range);
-        let has_others = values.iter().any(|bits| f64::from_bits(*bits).is_nan());
+            // Comparisons alone, which are one instruction each: none holds for one that is no number.
+            least = if value < least { value } else { least };
+            largest = if value > largest { value } else { largest };
+            has_others |= value.is_nan();
+        }
         match has_others || values.is_empty() {
             true => Self::Unknown,
             false => Self::Doubles {
