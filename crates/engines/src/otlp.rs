@@ -38,6 +38,8 @@ pub(crate) fn open(address: &EngineAddress) -> Result<Box<dyn Engine>, EngineErr
 struct OtlpHttp {
     http: HttpClient,
     path: String,
+    /// Bytes of a record of the last request.
+    record_bytes: usize,
 }
 
 impl OtlpHttp {
@@ -49,13 +51,14 @@ impl OtlpHttp {
         Ok(Self {
             http: HttpClient::new(address)?,
             path: format!("/{path}"),
+            record_bytes: 0,
         })
     }
 }
 
 impl Engine for OtlpHttp {
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
-        let request = request(batch)?;
+        let request = request(batch, &mut self.record_bytes)?;
         let headers = [("content-type", "application/x-protobuf")];
         let answer = self
             .http
@@ -73,6 +76,8 @@ struct OtlpGrpc {
     runtime: Runtime,
     endpoint: Endpoint,
     client: Option<LogsServiceClient<Channel>>,
+    /// Bytes of a record of the last request.
+    record_bytes: usize,
     authorization: Option<MetadataValue<Ascii>>,
 }
 
@@ -104,6 +109,7 @@ impl OtlpGrpc {
             runtime,
             endpoint,
             client: None,
+            record_bytes: 0,
             authorization,
         })
     }
@@ -114,6 +120,7 @@ impl OtlpGrpc {
             endpoint,
             client,
             authorization,
+            ..
         } = self;
         runtime.block_on(async {
             let open = match client.take() {
@@ -147,7 +154,7 @@ fn full_text(error: &dyn std::error::Error) -> String {
 
 impl Engine for OtlpGrpc {
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
-        let request = request(batch)?;
+        let request = request(batch, &mut self.record_bytes)?;
         match self.export(request) {
             Ok(response) => taken(&response, batch.len()),
             Err(status) => {
@@ -188,8 +195,19 @@ fn taken(response: &ExportLogsServiceResponse, count: usize) -> Result<(), Refus
     }
 }
 
-/// Makes the request of a batch: a resource for each process, a scope for each target.
-fn request(batch: &mut EngineBatch<'_>) -> Result<ExportLogsServiceRequest, Refusal> {
+/// Makes the request of a batch: a resource for each process, a scope for each target. One that would be too large by the
+/// bytes of a record of the last request is not made at all.
+fn request(
+    batch: &mut EngineBatch<'_>,
+    record_bytes: &mut usize,
+) -> Result<ExportLogsServiceRequest, Refusal> {
+    let too_large = |bytes: usize| Refusal::TooLarge {
+        why: format!("{bytes} bytes"),
+    };
+    let expected = record_bytes.saturating_mul(batch.len());
+    if expected > REQUEST_BYTES_MAX && batch.len() > 1 {
+        return Err(too_large(expected));
+    }
     let mut resources: Vec<ResourceLogs> = Vec::new();
     let mut keys: Vec<Option<RowProcess>> = Vec::new();
     let delivery = batch.delivery();
@@ -225,10 +243,9 @@ fn request(batch: &mut EngineBatch<'_>) -> Result<ExportLogsServiceRequest, Refu
         resource_logs: resources,
     };
     let bytes = request.encoded_len();
+    *record_bytes = bytes.div_ceil(batch.len().max(1));
     match bytes > REQUEST_BYTES_MAX && batch.len() > 1 {
-        true => Err(Refusal::TooLarge {
-            why: format!("{bytes} bytes"),
-        }),
+        true => Err(too_large(bytes)),
         false => Ok(request),
     }
 }
