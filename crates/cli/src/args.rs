@@ -371,7 +371,8 @@ pub(crate) struct RecoverArgs {
     /// Recover every dead session
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// Write the records to this file instead, for a session that logged to no file
+    /// Write the records to this file instead, for a session that logged to no file. What was to be shipped as typed
+    /// records becomes a segment, which `logdrive cat` shows as text, whatever the file's name
     #[arg(long, value_name = "FILE")]
     pub(crate) into: Option<PathBuf>,
     /// Say what would be done, and change nothing
@@ -390,6 +391,8 @@ Examples:
   logdrive recover --all                  all of it; good in a service's start script
   logdrive recover shop --dry-run         what would be written, and where
   logdrive recover 4711 --into lost.log   for a program that logged to the console only
+  logdrive recover 4712 --into lost.segment
+                                          for one that ships to a collector which is gone for good
 
 Exit status: 0 all is well, also when there was nothing to recover; 1 something could not be
 recovered, and its session is left as it is; 2 the command line is wrong.";

@@ -402,6 +402,28 @@ fn records_of_a_damaged_buffer_that_are_lost_are_counted() {
 }
 
 #[test]
+fn what_was_to_be_shipped_becomes_a_segment_where_it_is_recovered_into_a_file() {
+    let world = World::new();
+    let mut program = start(&world, &[(TO, &world.address())]);
+    program.ask("log 0 1000", "done");
+    let pid = program.pid().to_string();
+    program.kill();
+    let (run, file) = (world.path("run"), world.path("lost.segment"));
+    let [run, file] = [&run, &file].map(|path| path.to_str().expect("text"));
+    let command = ["recover", &pid, "--into", file, "--run-dir", run];
+    let recovered = support::run(world.directory.path(), &command);
+    assert!(recovered.status.success(), "{recovered:?}");
+    let text = support::stdout(world.directory.path(), &["cat", file]);
+    assert_eq!(text.matches("order filled").count(), 1000);
+    let help = support::stdout(world.directory.path(), &["recover", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        help.contains("becomes a segment, which `logdrive cat` shows as text"),
+        "{help}"
+    );
+}
+
+#[test]
 fn what_nobody_takes_is_left_for_recovery() {
     let world = World::new();
     let address = world.address();

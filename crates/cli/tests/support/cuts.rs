@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a sender after which a connection is cut: within the hello or the handshake, within the first batches, and far
 /// behind them.
-const SENT_BYTES: [usize; 8] = [10, 150, 600, 1_500, 2_500, 4_000, 10_000, 30_000];
+const SENT_BYTES: [usize; 7] = [10, 150, 600, 1_500, 2_500, 4_000, 10_000];
 /// The same for the collector's: within its hello, and within acknowledgements.
 const ANSWERED_BYTES: [usize; 6] = [10, 60, 150, 400, 1_500, 3_500];
 /// Milliseconds that a connection in shared memory lives; its bytes do not go through the proxy.
