@@ -3,7 +3,7 @@
 
 use crate::error::CollectorError;
 use crate::fields::Fields;
-use crate::limits::OUTPUT_BYTES_MAX;
+use crate::limits::{DEFINITION_MEMORY, OUTPUT_BYTES_MAX};
 use crate::routes::RecordFilter;
 use logdrive_drain::layout::{
     Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
@@ -91,9 +91,10 @@ impl TypedRecords {
         })
     }
 
-    /// Bytes of the definitions that the sender has made this end hold.
-    pub(crate) fn definition_bytes(&self) -> usize {
-        self.dictionary.bytes()
+    /// Memory that the definitions of the sender take here, with the plans that are made of them.
+    pub(crate) fn definition_memory(&self) -> usize {
+        let (each, times) = DEFINITION_MEMORY;
+        self.dictionary.count() * each + self.dictionary.bytes() * times
     }
 
     /// Takes the definitions in front of a batch; returns its block.

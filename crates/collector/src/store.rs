@@ -5,7 +5,7 @@ use crate::commit::CommitQueue;
 use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::ledger::KnownSession;
-use crate::limits::{DEFINITIONS_BYTES_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
+use crate::limits::{DEFINITIONS_MEMORY_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
 use crate::output::{BatchGroup, Output, Part, now_unix_ns};
 use crate::records::{BatchRecords, TypedRecords, is_json};
 use crate::routes::RecordFilter;
@@ -156,8 +156,9 @@ struct Inner {
     blocks: Option<BatchBlocks>,
     /// Layout of typed records.
     layout: LayoutOptions,
-    /// Bytes of the definitions of all senders.
-    definition_bytes: usize,
+    /// Memory of the definitions of all senders, and its limit.
+    definition_memory: usize,
+    definition_memory_max: usize,
     /// Records that are kept; `None` for all.
     filter: Option<RecordFilter>,
     /// Batch that is laid out.
@@ -230,7 +231,8 @@ impl Store {
                 senders: HashMap::new(),
                 blocks: has_segments.then(BatchBlocks::default),
                 layout: Style::Json.into(),
-                definition_bytes: 0,
+                definition_memory: 0,
+                definition_memory_max: DEFINITIONS_MEMORY_ALL_MAX,
                 filter: None,
                 group: BatchGroup::default(),
                 notices: Vec::new(),
@@ -620,10 +622,10 @@ impl Inner {
                 sender.records.insert(Box::new(records))
             }
         };
-        let before = records.definition_bytes();
+        let before = records.definition_memory();
         let defined = records.define(payload);
-        self.definition_bytes = self.definition_bytes + records.definition_bytes() - before;
-        if self.definition_bytes > DEFINITIONS_BYTES_ALL_MAX {
+        self.definition_memory = self.definition_memory + records.definition_memory() - before;
+        if self.definition_memory > self.definition_memory_max {
             return Err(Reason::Memory);
         }
         defined
@@ -887,8 +889,8 @@ impl Service for Store {
         let Some(sender) = inner.senders.remove(&peer.id) else {
             return;
         };
-        let bytes = sender.records.map_or(0, |records| records.definition_bytes());
-        inner.definition_bytes = inner.definition_bytes.saturating_sub(bytes);
+        let bytes = sender.records.map_or(0, |records| records.definition_memory());
+        inner.definition_memory = inner.definition_memory.saturating_sub(bytes);
         let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
         if let Some(stored) = inner.sessions.get_mut(&session) {
             stored.connections.retain(|(id, _)| *id != peer.id);
@@ -955,6 +957,34 @@ mod tests {
             log.starts_with("one host=") && log.contains(" identity=uid:1000\n"),
             "{log}"
         );
+    }
+
+    /// A definition of 18 bytes takes 3 KiB; only its bytes were counted.
+    #[test]
+    fn short_definitions_of_all_senders_take_bounded_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path());
+        store.lock().definition_memory_max = 4 << 20;
+        // Threads without a name.
+        let definition = [&[2][..], &7u64.to_le_bytes()].concat();
+        let definitions = (0..1_000).map(|number| (number, definition.as_slice()));
+        let payload = logdrive_ship::session::RecordPayload::encode(definitions, b"");
+        let define = |id: u64| {
+            let mut sender = peer(id, None, "app");
+            let hello = sender.hello.as_mut().expect("a hello");
+            (hello.session, hello.format) = (id.into(), Format::Records);
+            assert_eq!(store.hello(&sender), Ok(0));
+            (store.records(&sender, 0, 0, &payload), sender)
+        };
+        let (taken, first) = define(1);
+        assert_eq!(taken, Ok(0));
+        let (refused, second) = define(2);
+        assert_eq!(refused, Err(Reason::Memory));
+        // What a sender had is free when it has gone.
+        store.disconnected(&second, Reason::Memory);
+        store.disconnected(&first, Reason::Done);
+        assert_eq!(store.lock().definition_memory, 0);
+        assert_eq!(define(3).0, Ok(0));
     }
 
     /// A frame of 270 bytes made the collector take 4.6 GB.

@@ -106,6 +106,11 @@ impl BatchDictionary {
         self.bytes
     }
 
+    /// Number of definitions.
+    pub fn count(&self) -> usize {
+        self.lengths.len()
+    }
+
     pub(crate) fn callsite(&self, number: u32) -> Result<&DictionaryCallsite, StoreError> {
         self.callsites.get(&number).ok_or(StoreError::Contradiction {
             what: "number of a callsite",
