@@ -7,6 +7,7 @@ pub(crate) mod args;
 mod columns;
 mod histogram;
 mod progress;
+mod row_buffer;
 mod rows;
 mod running;
 mod table;
@@ -34,6 +35,9 @@ use work::{Made, Shaping, Work};
 
 /// Interval at which Ctrl-C is looked for.
 const SIGNAL_EVERY: Duration = Duration::from_millis(50);
+
+/// Rows that are printed at once.
+const ROWS_AT_ONCE: usize = 1_024;
 
 /// Status of a command that was ended with Ctrl-C.
 const INTERRUPTED: u8 = 130;
@@ -284,24 +288,24 @@ impl<'a> AtWork<'a> {
         if made.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        if made.rows.is_empty() {
+        if made.packed.is_empty() {
             return each(made);
         }
         let mut pipeline = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Made::default();
-        let mut flow = ControlFlow::Continue(());
-        for mut row in made.rows {
-            flow = pipeline.push(&mut row, &mut |record: &mut dyn Record| {
+        for mut row in made.packed.rows() {
+            let flow = pipeline.push(&mut row, &mut |record: &mut dyn Record| {
                 out.rows.push(record.row());
                 ControlFlow::Continue(())
             });
             if flow.is_break() {
-                break;
+                return each(out).map(|_| flow);
+            }
+            if out.rows.len() >= ROWS_AT_ONCE && each(std::mem::take(&mut out))?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        drop(pipeline);
-        let printed = each(out)?;
-        Ok(if flow.is_break() { flow } else { printed })
+        each(out)
     }
 
     /// Gives what the pipes have kept to `each`.

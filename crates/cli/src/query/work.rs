@@ -3,6 +3,7 @@
 
 use super::args::{QueryArgs, QueryFormat};
 use super::format_of;
+use super::row_buffer::RowBuffer;
 use crate::cat::Shaper;
 use crate::limits::SHARED_GROUP_BYTES;
 use crate::paint::ColorChoice;
@@ -16,7 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Made {
     /// Printed records.
     pub(crate) bytes: Vec<u8>,
-    /// Rows for the pipes, or for the printer.
+    /// Rows of a part, for the pipes that need all of them.
+    pub(crate) packed: RowBuffer,
+    /// Rows for the printer.
     pub(crate) rows: Vec<Row>,
     /// Rows that were sorted.
     pub(crate) sorted: Option<Box<Pipeline>>,
@@ -24,7 +27,7 @@ pub(crate) struct Made {
 
 impl Made {
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.rows.is_empty() && self.sorted.is_none()
+        self.bytes.is_empty() && self.packed.is_empty() && self.rows.is_empty() && self.sorted.is_none()
     }
 }
 
@@ -61,7 +64,7 @@ pub(crate) enum Work {
     /// Rows behind the pipes that look at each record by itself, as many as may be wanted.
     Rows {
         front: Box<Pipeline>,
-        rows: Vec<Row>,
+        rows: RowBuffer,
         wanted: usize,
     },
     /// Rows of a part in order, of which few may be left.
@@ -113,7 +116,7 @@ impl Work {
                     },
                     false => Self::Rows {
                         front,
-                        rows: Vec::new(),
+                        rows: RowBuffer::default(),
                         wanted: wanted.unwrap_or(usize::MAX),
                     },
                 }
@@ -149,7 +152,7 @@ impl Task for Work {
             }
             Self::Rows { front, rows, wanted } => {
                 let flow = front.push(record, &mut |record: &mut dyn Record| {
-                    rows.push(record.row());
+                    rows.push(&record.row());
                     ControlFlow::Continue(())
                 });
                 if rows.len() >= *wanted {
@@ -185,7 +188,7 @@ impl Task for Work {
                 ..Made::default()
             },
             Self::Rows { rows, .. } => Made {
-                rows: std::mem::take(rows),
+                packed: rows.take(),
                 ..Made::default()
             },
             Self::Sort { own, empty, .. } => Made {
