@@ -954,7 +954,7 @@ mod tests {
         }
         let log = std::fs::read_to_string(directory.path().join("collected.log")).expect("read");
         assert!(
-            log.starts_with("one host=") && log.contains(" identity=uid:1000\n"),
+            log.starts_with("one process=") && log.contains(" identity=uid:1000\n"),
             "{log}"
         );
     }

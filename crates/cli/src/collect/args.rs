@@ -20,7 +20,7 @@ Examples:
   logdrive collect --out logs --listen tls://0.0.0.0:7140 --tls-ca keys/authority.pem \\
       --tls-cert keys/server.pem --tls-key keys/server.key
                                               those of other machines that have a certificate
-  logdrive collect --out spool --listen unix:///run/user/1000/collect.sock --to kafka://127.0.0.1:9092/logs
+  logdrive collect --out spool --listen unix:///run/c.sock --to kafka://127.0.0.1:9092/logs
                                               to a topic of Kafka; spool has what Kafka has not
   logdrive collect --out logs --input syslog+udp://127.0.0.1:5514 --input http://127.0.0.1:4318
                                               what rsyslog and OpenTelemetry's exporters send

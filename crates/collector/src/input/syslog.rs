@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn messages_are_lines_or_counted_and_come_in_any_pieces() {
-        let stream = b"<34>1 - a\n11 <34>1 - two\n<13>three\r\n8 <1>fo\nr<2>rest";
+        let stream = b"<34>1 - a\n11 <34>1 - two\n<13>three\r\n7 <1>fo\nr<2>rest";
         let expected: [&[u8]; 5] = [
             b"<34>1 - a",
             b"<34>1 - two",

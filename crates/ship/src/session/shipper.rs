@@ -374,7 +374,8 @@ impl Shipper {
     }
 
     fn acknowledge(&mut self, next: u64) -> Result<(), Reason> {
-        if next > self.next {
+        // What its hello said of earlier senders of the session was believed, and datagrams say it again.
+        if next > self.next.max(self.acknowledged_until) {
             // It has records of this session that we have not sent.
             return Err(Reason::Superseded);
         }
@@ -517,6 +518,27 @@ mod tests {
         assert_eq!(claim(500, Some(0)), (Ok(()), 500));
         assert_eq!(claim(700, Some(700)), (Ok(()), 700));
         assert_eq!(claim(701, Some(700)), (Err(Reason::Superseded), 0));
+    }
+
+    /// A sender that went on after a kill took what the collector said again for that of another sender, and sent lines twice.
+    #[test]
+    fn what_a_hello_said_may_be_said_again() {
+        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20).with_sent_until(1_000);
+        shipper.push(500, b"x\n".repeat(500), false).expect("room");
+        shipper.connected(Hello::new(Role::Shipper));
+        let mut hello = Hello::new(Role::Server);
+        hello.next = 700;
+        let mut receive = |header: Header, payload: &[u8]| {
+            let mut bytes = Vec::new();
+            header.put(&[payload], true, &mut bytes);
+            let frame = crate::frame::next_frame(&bytes, 1024)
+                .expect("sound")
+                .expect("whole");
+            shipper.receive(&frame)
+        };
+        assert_eq!(receive(Header::new(Kind::Hello, 0), &hello.encode()), Ok(()));
+        assert_eq!(receive(Header::new(Kind::Ack, 700), &[]), Ok(()));
+        assert_eq!(receive(Header::new(Kind::Ack, 701), &[]), Err(Reason::Superseded));
     }
 
     #[test]
