@@ -374,8 +374,10 @@ impl Shipper {
     }
 
     fn acknowledge(&mut self, next: u64) -> Result<(), Reason> {
-        // What its hello said of earlier senders of the session was believed, and datagrams say it again.
-        if next > self.next.max(self.acknowledged_until) {
+        // Records of earlier senders of the session may come in after our hello was answered: what they may have sent is
+        // believed, as it is in a hello.
+        let sent = self.next.max(self.sent_until.unwrap_or(self.acknowledged_until));
+        if next > sent.max(self.acknowledged_until) {
             // It has records of this session that we have not sent.
             return Err(Reason::Superseded);
         }
@@ -520,9 +522,9 @@ mod tests {
         assert_eq!(claim(701, Some(700)), (Err(Reason::Superseded), 0));
     }
 
-    /// A sender that went on after a kill took what the collector said again for that of another sender, and sent lines twice.
+    /// A sender that went on after a kill took them for those of another sender, and sent lines twice.
     #[test]
-    fn what_a_hello_said_may_be_said_again() {
+    fn what_earlier_senders_may_have_sent_is_believed_after_the_hello_too() {
         let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20).with_sent_until(1_000);
         shipper.push(500, b"x\n".repeat(500), false).expect("room");
         shipper.connected(Hello::new(Role::Shipper));
@@ -538,7 +540,12 @@ mod tests {
         };
         assert_eq!(receive(Header::new(Kind::Hello, 0), &hello.encode()), Ok(()));
         assert_eq!(receive(Header::new(Kind::Ack, 700), &[]), Ok(()));
-        assert_eq!(receive(Header::new(Kind::Ack, 701), &[]), Err(Reason::Superseded));
+        assert_eq!(receive(Header::new(Kind::Ack, 1_000), &[]), Ok(()));
+        assert_eq!(
+            receive(Header::new(Kind::Ack, 1_001), &[]),
+            Err(Reason::Superseded)
+        );
+        assert_eq!(shipper.acknowledged(), 1_000);
     }
 
     #[test]
