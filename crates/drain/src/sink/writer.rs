@@ -277,6 +277,8 @@ impl Writer {
 
     /// Of what is sent: gives back what is kept elsewhere, and reports whether a collector takes records.
     fn settle(&mut self) {
+        // Before the end of its last buffer is seen: then nobody may look any more.
+        self.report_shipping();
         let Output::Ship(shipping) = &mut self.output else {
             return;
         };
@@ -291,7 +293,13 @@ impl Writer {
                 Done::Ticket(ticket) => self.status.note_flushed(self.sink, ticket),
             }
         }
-        if let Some((is_failing, text)) = shipping.state_change() {
+        self.report_shipping();
+    }
+
+    fn report_shipping(&mut self) {
+        if let Output::Ship(shipping) = &mut self.output
+            && let Some((is_failing, text)) = shipping.state_change()
+        {
             self.buffers.note_error(self.sink, u64::from(is_failing));
             self.status.notice(text);
         }
