@@ -101,6 +101,7 @@ fn program() {
                 let state = &logdrive::shipping()[0].1;
                 println!("done {} {}", state.is_connected, state.failure);
             }
+            "pushed" => println!("done {}", logdrive::shipping()[0].1.pushed),
             other => panic!("{other}"),
         }
     }
@@ -379,6 +380,11 @@ fn records_of_a_damaged_buffer_that_are_lost_are_counted() {
     let address = world.address();
     let mut program = start(&world, &[(TO, &address)]);
     program.ask("log 0 1000", "done");
+    // Then its buffer is on its way, and the recovery sends it before all else.
+    wait_for("all are on their way", || {
+        let pushed: u64 = program.ask("pushed", "done").parse().expect("a number");
+        (pushed >= 1000).then_some(())
+    });
     let found = wait_for("all are in the buffers", || {
         rows_of_orders(&world).filter(|(.., rows)| rows.len() == 1000)
     });

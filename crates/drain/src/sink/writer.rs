@@ -277,8 +277,6 @@ impl Writer {
 
     /// Of what is sent: gives back what is kept elsewhere, and reports whether a collector takes records.
     fn settle(&mut self) {
-        // Before the end of its last buffer is seen: then nobody may look any more.
-        self.report_shipping();
         let Output::Ship(shipping) = &mut self.output else {
             return;
         };
@@ -311,7 +309,11 @@ impl Writer {
         }
         let written = match &mut self.output {
             // It comes back when it is kept elsewhere.
-            Output::Ship(shipping) => return shipping.send(buffer),
+            Output::Ship(shipping) => {
+                shipping.send(buffer);
+                // What of it cannot be read is told now: at its end nobody may look any more.
+                return self.report_shipping();
+            }
             Output::Unsent(_) | Output::DeferredShip(_) | Output::Gone => false,
             Output::Discard => true,
             Output::Memory(memory) => {
