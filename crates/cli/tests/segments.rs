@@ -3,7 +3,7 @@
 mod support;
 
 use logdrive::{File, Full, Layout};
-use logdrive_testkit::{Process, directory, report, role, this_test_as, wait_for_input};
+use logdrive_testkit::{Process, directory, report, role, this_test_as, wait_for_input, wait_until};
 use std::path::{Path, PathBuf};
 use support::agent::{Agent, place, socket};
 use support::collector::{World, json};
@@ -326,9 +326,12 @@ fn an_agent_writes_segments_beside_text() {
     for _ in 0..2 {
         start(TEST, "log", dir.path()).expect("ended");
     }
+    let log = || std::fs::read_to_string(dir.path().join("agent/shop.log")).expect("a log");
+    let shown = || stdout(dir.path(), &["cat", "--no-merge", "agent/shop.segment"]);
+    // A segment is written once a second, and the agent's last word on a process comes behind its end.
+    wait_until("both have all", || shown().len() == log().len());
     drop(agent);
-    let log = std::fs::read_to_string(dir.path().join("agent/shop.log")).expect("a log");
-    let shown = stdout(dir.path(), &["cat", "--no-merge", "agent/shop.segment"]);
+    let (log, shown) = (log(), shown());
     assert!(
         log.lines().count() as u64 > 2 * RECORDS,
         "{}",
