@@ -157,6 +157,8 @@ impl BatchWriter {
         // Of each record besides the values of the sender.
         let mut more_bytes = RECORD_HEAD_BYTES + shape_bytes;
         let mut stored = entry.clone();
+        // Those of a sender are not believed: a query would leave out what is there.
+        stored.summaries.clear();
         let start = self.body.len();
         let own = block.part(number + 1)?;
         if !is_dynamic {
