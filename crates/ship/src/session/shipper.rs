@@ -374,10 +374,10 @@ impl Shipper {
     }
 
     fn acknowledge(&mut self, next: u64) -> Result<(), Reason> {
-        // Records of earlier senders of the session may come in after our hello was answered: what they may have sent is
-        // believed, as it is in a hello.
-        let sent = self.next.max(self.sent_until.unwrap_or(self.acknowledged_until));
-        if next > sent.max(self.acknowledged_until) {
+        // Datagrams of an earlier sender of the session may be taken after our hello was answered: what it may have sent is
+        // believed, as it is in a hello. Over streams such a number is that of another sender, which has a copy of our state.
+        let earlier = self.sent_until.filter(|_| self.frames.are_datagrams).unwrap_or(0);
+        if next > self.next.max(self.acknowledged_until).max(earlier) {
             // It has records of this session that we have not sent.
             return Err(Reason::Superseded);
         }
@@ -524,28 +524,29 @@ mod tests {
 
     /// A sender that went on after a kill took them for those of another sender, and sent lines twice.
     #[test]
-    fn what_earlier_senders_may_have_sent_is_believed_after_the_hello_too() {
-        let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20).with_sent_until(1_000);
-        shipper.push(500, b"x\n".repeat(500), false).expect("room");
-        shipper.connected(Hello::new(Role::Shipper));
-        let mut hello = Hello::new(Role::Server);
-        hello.next = 700;
-        let mut receive = |header: Header, payload: &[u8]| {
-            let mut bytes = Vec::new();
-            header.put(&[payload], true, &mut bytes);
-            let frame = crate::frame::next_frame(&bytes, 1024)
-                .expect("sound")
-                .expect("whole");
-            shipper.receive(&frame)
+    fn what_earlier_senders_may_have_sent_is_believed_over_datagrams_after_the_hello_too() {
+        let acknowledged = |next: u64, are_datagrams: bool| {
+            let mut shipper = Shipper::new(Hello::new(Role::Shipper), 1 << 20).with_sent_until(1_000);
+            shipper.set_datagrams(are_datagrams);
+            shipper.push(500, b"x\n".repeat(500), false).expect("room");
+            shipper.connected(Hello::new(Role::Shipper));
+            let mut hello = Hello::new(Role::Server);
+            hello.next = 700;
+            let mut receive = |header: Header, payload: &[u8]| {
+                let mut bytes = Vec::new();
+                header.put(&[payload], true, &mut bytes);
+                let frame = crate::frame::next_frame(&bytes, 1024)
+                    .expect("sound")
+                    .expect("whole");
+                shipper.receive(&frame)
+            };
+            assert_eq!(receive(Header::new(Kind::Hello, 0), &hello.encode()), Ok(()));
+            receive(Header::new(Kind::Ack, next), &[]).map(|()| shipper.acknowledged())
         };
-        assert_eq!(receive(Header::new(Kind::Hello, 0), &hello.encode()), Ok(()));
-        assert_eq!(receive(Header::new(Kind::Ack, 700), &[]), Ok(()));
-        assert_eq!(receive(Header::new(Kind::Ack, 1_000), &[]), Ok(()));
-        assert_eq!(
-            receive(Header::new(Kind::Ack, 1_001), &[]),
-            Err(Reason::Superseded)
-        );
-        assert_eq!(shipper.acknowledged(), 1_000);
+        assert_eq!(acknowledged(700, false), Ok(700));
+        assert_eq!(acknowledged(701, false), Err(Reason::Superseded));
+        assert_eq!(acknowledged(1_000, true), Ok(1_000));
+        assert_eq!(acknowledged(1_001, true), Err(Reason::Superseded));
     }
 
     #[test]
