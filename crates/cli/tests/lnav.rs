@@ -15,7 +15,7 @@ const LOG: &str = "\
 2026-11-21T08:00:02.000000000Z ERROR main shop::orders orders.rs:24 payment failed id=3
 ";
 
-/// What lnav says of a file; `None` where there is no lnav.
+/// Output of lnav for a file; `None` where there is no lnav.
 fn lnav(dir: &Path, file: &str) -> Option<String> {
     let query = ";SELECT log_format, log_level, file, line, thread FROM all_logs ORDER BY log_line";
     let format = if file.ends_with("json") {

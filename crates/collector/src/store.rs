@@ -980,7 +980,7 @@ mod tests {
         assert_eq!(taken, Ok(0));
         let (refused, second) = define(2);
         assert_eq!(refused, Err(Reason::Memory));
-        // What a sender had is free when it has gone.
+        // The memory of a sender is free when it has gone.
         store.disconnected(&second, Reason::Memory);
         store.disconnected(&first, Reason::Done);
         assert_eq!(store.lock().definition_memory, 0);

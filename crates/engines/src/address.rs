@@ -72,9 +72,9 @@ static KNOWN: &[Known] = known! {
 pub struct EngineAddress {
     text: String,
     known: &'static Known,
-    /// What stands before the first slash.
+    /// Hosts and ports, before the first slash.
     pub(crate) hosts: String,
-    /// What stands behind it.
+    /// Topic, table, index, bucket or path, behind the slash.
     pub(crate) place: String,
     options: Vec<(String, String)>,
 }

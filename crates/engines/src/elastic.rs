@@ -77,7 +77,7 @@ impl Engine for Elastic {
             .http
             .post("/_bulk", &[("content-type", "application/x-ndjson")], body)?
             .success()?;
-        let parsed: BulkAnswer = serde_json::from_str(&answer.body).map_err(|error| Refusal::Retry {
+        let parsed: BulkAnswer = serde_json::from_slice(&answer.body).map_err(|error| Refusal::Retry {
             why: format!("no answer to a bulk request ({error}): {}", answer.shown()),
             after: None,
         })?;

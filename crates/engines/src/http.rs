@@ -21,7 +21,7 @@ pub(crate) struct HttpClient {
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
-    pub(crate) body: String,
+    pub(crate) body: Vec<u8>,
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -130,7 +130,7 @@ fn answer(mut response: ureq::http::Response<ureq::Body>) -> Result<HttpAnswer, 
         .read_to_vec();
     Ok(HttpAnswer {
         status: response.status().as_u16(),
-        body: String::from_utf8_lossy(&body.map_err(failed)?).into_owned(),
+        body: body.map_err(failed)?,
         retry_after: retry_after.map(Duration::from_secs),
     })
 }
@@ -153,7 +153,37 @@ impl HttpAnswer {
 
     /// Front of the body, on one line.
     pub(crate) fn shown(&self) -> String {
-        let front: String = self.body.chars().take(SHOWN_BYTES).collect();
+        let front = self.body.get(..SHOWN_BYTES).unwrap_or(&self.body);
+        let front = String::from_utf8_lossy(front);
         front.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    /// Counts of rejected records are bytes, which as text were lost, and their batch a success.
+    #[test]
+    fn the_body_of_an_answer_is_kept_byte_for_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = format!("otlp+http://{}", listener.local_addr().expect("an address"));
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut request = Vec::new();
+            while !request.ends_with(b"the body") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).expect("more");
+                request.push(byte[0]);
+            }
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\x08\xc8\x01";
+            stream.write_all(answer).expect("sent");
+        });
+        let client = HttpClient::new(&address.parse().expect("an address")).expect("a client");
+        let answer = client.post("/v1/logs", &[], b"the body").expect("an answer");
+        assert_eq!(answer.body, b"\x08\xc8\x01");
+        server.join().expect("the server ends");
     }
 }

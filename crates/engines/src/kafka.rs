@@ -30,7 +30,7 @@ const BATCH_BYTES: usize = 1_000_000;
 /// Least that a producer is set to when a topic takes less: a request has one record then.
 const BATCH_BYTES_LEAST: usize = 512;
 
-/// What decides the partition of a record.
+/// Key of a record, which decides its partition.
 #[derive(Debug)]
 enum Key {
     /// Its process: the records of one stay in order.

@@ -65,7 +65,7 @@ impl Engine for OtlpHttp {
             .post(&self.path, &headers, &request.encode_to_vec())?
             .success()?;
         // An answer that cannot be read is a success all the same: the status says so.
-        let response = ExportLogsServiceResponse::decode(answer.body.as_bytes()).unwrap_or_default();
+        let response = ExportLogsServiceResponse::decode(answer.body.as_slice()).unwrap_or_default();
         taken(&response, batch.len())
     }
 }

@@ -98,8 +98,9 @@ impl StateFile {
     /// Writes the state in the place of the one before.
     pub(crate) fn save(&self, state: &DeliveryState) -> Result<(), EngineError> {
         let temporary = self.path.with_extension("tmp");
-        let text = serde_json::to_vec(state).unwrap_or_default();
-        fs::write(&temporary, text).map_err(EngineError::file("write", &temporary))?;
+        let text = serde_json::to_vec(state).map_err(io::Error::from);
+        text.and_then(|text| fs::write(&temporary, text))
+            .map_err(EngineError::file("write", &temporary))?;
         fs::rename(&temporary, &self.path).map_err(EngineError::file("write", &self.path))
     }
 }

@@ -65,7 +65,7 @@ struct Lines {
     template: Vec<u8>,
 }
 
-/// What a block is made of.
+/// Parts of a block that is being made.
 #[derive(Debug, Default)]
 struct Groups {
     groups: Vec<Group>,

@@ -94,7 +94,7 @@ impl<'a> TokenFilter<'a> {
     }
 }
 
-/// What a block's filter is made of.
+/// Hashes for the filter of a block.
 #[derive(Debug, Default)]
 pub(crate) struct FilterBuilder {
     hashes: Vec<u64>,

@@ -77,7 +77,7 @@ fn reload(collector: &mut RunningCollector, args: &CollectArgs, color: ColorChoi
     if args.config.is_some() {
         match config::configuration(args, color) {
             Ok(Some(config)) => collector.change(config, color)?,
-            // What is wrong with it has been said.
+            // Its mistakes have been reported.
             Ok(None) => service_note(color, "note", "the configuration stays as it was"),
             Err(error) => {
                 let text = format!("{error}; the configuration stays as it was");

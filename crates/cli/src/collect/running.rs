@@ -36,7 +36,7 @@ pub(super) struct Counts {
     pub(super) inputs: Vec<(InputAddress, InputCounts)>,
 }
 
-/// What another thread may look at.
+/// State that the thread of the metrics sees too.
 struct Current {
     /// None while a reload opens others.
     parts: Option<Parts>,

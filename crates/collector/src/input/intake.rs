@@ -158,11 +158,11 @@ fn run(mut forwarder: Forwarder, mut jobs: mpsc::Receiver<Job>, shared: &Shared)
         }
         for job in group.drain(..) {
             if let Some(done) = job.done {
-                // Whoever asked may be gone.
+                // The peer may be gone.
                 let _ = done.send(is_kept);
             }
         }
     }
-    // What was pushed without an answer.
+    // Records that were pushed and are not acknowledged yet.
     forwarder.stop(INTAKE_ACK_TIMEOUT);
 }

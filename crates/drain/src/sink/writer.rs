@@ -311,7 +311,7 @@ impl Writer {
             // It comes back when it is kept elsewhere.
             Output::Ship(shipping) => {
                 shipping.send(buffer);
-                // What of it cannot be read is told now: at its end nobody may look any more.
+                // Its unreadable records are reported now: at the end of a recovery no pass follows.
                 return self.report_shipping();
             }
             Output::Unsent(_) | Output::DeferredShip(_) | Output::Gone => false,
