@@ -15,7 +15,7 @@ impl Engine for Stdout {
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
         self.lines.clear();
         batch.each(&mut |record| {
-            self.lines.extend_from_slice(record.json());
+            record.put_json(&mut self.lines);
             self.lines.push(b'\n');
         });
         let mut out = std::io::stdout().lock();

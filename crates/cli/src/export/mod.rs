@@ -69,12 +69,16 @@ pub(crate) fn run(args: &ExportArgs, color: ColorChoice) -> Result<ExitCode, Cli
 /// Prints a line that opens the file in DuckDB.
 fn print_hint(path: &Path, count: u64) -> Result<(), CliError> {
     let name = safe(&path.display().to_string()).replace('\'', "''");
+    let rows = if count == 1 { "row" } else { "rows" };
     let mut out = io::stdout().lock();
     let written = match path.extension().is_some_and(|end| end == "parquet") {
-        true => writeln!(out, "{count} rows; duckdb -c \"SELECT * FROM '{name}' LIMIT 10\""),
+        true => writeln!(
+            out,
+            "{count} {rows}; duckdb -c \"SELECT * FROM '{name}' LIMIT 10\""
+        ),
         false => writeln!(
             out,
-            "{count} rows; python3 -c \"import duckdb, pyarrow.feather as f; t = f.read_table('{name}'); print(duckdb.sql('SELECT * FROM t LIMIT 10'))\""
+            "{count} {rows}; python3 -c \"import duckdb, pyarrow.feather as f; t = f.read_table('{name}'); print(duckdb.sql('SELECT * FROM t LIMIT 10'))\""
         ),
     };
     written.map_err(|cause| CliError::Output { cause })
