@@ -5,7 +5,7 @@ use crate::batch::EngineBatch;
 use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
 use crate::http::HttpClient;
-use crate::json::{level_name, put_string, put_value};
+use crate::json::{put_string, put_value};
 use logdrive_reader::iso_text;
 use std::io::Write;
 
@@ -61,7 +61,7 @@ impl Engine for Clickhouse {
         let delivery = batch.delivery();
         batch.each(&mut |record| {
             let time = iso_text(record.unix_ns());
-            let level = level_name(record.level());
+            let level = record.level().lower_name();
             let number = record.number;
             // Writing to memory does not fail, here and below.
             let _ = write!(

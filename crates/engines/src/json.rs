@@ -1,6 +1,6 @@
 //! Values and texts in JSON.
 
-use logdrive_wire::{Level, Value};
+use logdrive_wire::Value;
 use std::io::Write;
 
 /// Appends a text as a string of JSON.
@@ -48,17 +48,5 @@ pub(crate) fn value_text(value: Value<'_>) -> String {
             put_value(&mut out, value);
             String::from_utf8_lossy(&out).trim_matches('"').to_owned()
         }
-    }
-}
-
-/// Name of a level in lower case, as most engines have it.
-pub(crate) fn level_name(level: Level) -> &'static str {
-    match level {
-        Level::Trace => "trace",
-        Level::Debug => "debug",
-        Level::Info => "info",
-        Level::Warn => "warn",
-        Level::Error => "error",
-        Level::Fatal => "fatal",
     }
 }

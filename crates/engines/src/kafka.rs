@@ -473,5 +473,5 @@ fn topic_of(template: &str, record: &EngineRecord<'_>) -> String {
     template
         .replace("{app}", &plain(app))
         .replace("{host}", &plain(host))
-        .replace("{level}", crate::json::level_name(record.level()))
+        .replace("{level}", record.level().lower_name())
 }

@@ -5,7 +5,7 @@ use crate::batch::EngineBatch;
 use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
 use crate::http::HttpClient;
-use crate::json::{level_name, put_string};
+use crate::json::put_string;
 use crate::victoria_logs::prefix;
 use std::collections::HashMap;
 use std::io::Write;
@@ -46,7 +46,7 @@ impl Engine for Loki {
             let process = record.process();
             let (app, host) =
                 process.map_or(("", ""), |process| (process.app.as_str(), process.host.as_str()));
-            let labels = (app.to_owned(), host.to_owned(), level_name(record.level()));
+            let labels = (app.to_owned(), host.to_owned(), record.level().lower_name());
             let stream = streams.entry(labels).or_default();
             // Loki takes records of one time and line for one: each has a time of its own.
             stream.last_ns = record.unix_ns().max(stream.last_ns + 1);

@@ -69,6 +69,18 @@ impl Level {
         }
     }
 
+    /// Lower-case name, such as `info`.
+    pub const fn lower_name(self) -> &'static str {
+        match self {
+            Level::Trace => "trace",
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+            Level::Fatal => "fatal",
+        }
+    }
+
     /// Returns whether records of this level may use the last eighth of a ring.
     #[inline]
     pub const fn is_urgent(self) -> bool {

@@ -82,16 +82,9 @@ fn lead(name: &str, style: FieldStyle) -> Vec<u8> {
 
 /// The name of a level as the style writes it.
 pub(super) fn level_name(level: Level, style: FieldStyle) -> &'static str {
-    if style != FieldStyle::Logfmt {
-        return level.name();
-    }
-    match level {
-        Level::Trace => "trace",
-        Level::Debug => "debug",
-        Level::Info => "info",
-        Level::Warn => "warn",
-        Level::Error => "error",
-        Level::Fatal => "fatal",
+    match style {
+        FieldStyle::Logfmt => level.lower_name(),
+        _ => level.name(),
     }
 }
 
