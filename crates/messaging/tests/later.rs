@@ -37,11 +37,14 @@ impl Desk {
 
     /// The reply that is owed to a request, once that has come.
     fn owed(&self, body: &[u8]) -> DeferredReply {
-        wait_for("the request comes", || {
-            let mut kept = self.kept();
-            let index = kept.owed.iter().position(|(owed, _)| owed == body)?;
-            Some(kept.owed.remove(index).1)
-        })
+        wait_for("the request comes", || self.find(body))
+    }
+
+    /// The reply that is owed to a request, if that has come.
+    fn find(&self, body: &[u8]) -> Option<DeferredReply> {
+        let mut kept = self.kept();
+        let index = kept.owed.iter().position(|(owed, _)| owed == body)?;
+        Some(kept.owed.remove(index).1)
     }
 
     fn take(&self, body: Vec<u8>, later: DeferredReply) {
@@ -433,13 +436,17 @@ fn a_response_that_comes_after_its_deadline_is_left_out() {
         let desk = Arc::new(Desk::default());
         let server = servers.serve(&servers.address(scheme, scheme), threads, desk.clone());
         let mut client = servers.connect(&server);
-        let error = client
-            .call_within(b"slow", Duration::from_millis(20))
-            .expect_err("no answer in time");
-        assert!(matches!(error, TransportError::Timeout { .. }), "{error}");
+        // A call whose time ends before a worker takes it is canceled, and never comes.
+        let slow = wait_for("the request comes", || {
+            let error = client
+                .call_within(b"slow", Duration::from_millis(20))
+                .expect_err("no answer in time");
+            assert!(matches!(error, TransportError::Timeout { .. }), "{error}");
+            desk.find(b"slow")
+        });
         let canceled = client.submit(b"canceled").expect("sent");
         client.flush().expect("sent");
-        let owed = [desk.owed(b"slow"), desk.owed(b"canceled")];
+        let owed = [slow, desk.owed(b"canceled")];
         assert!(client.cancel(canceled) && !client.cancel(canceled));
         assert_eq!(client.waiting(), 0);
         for owed in owed {

@@ -1,18 +1,18 @@
-//! A forwarder whose spool is damaged while it runs, one whose link is too slow for a batch, and one whose collector falls
-//! silent.
+//! A forwarder whose spool is damaged while it runs, one whose link is too slow for a batch, one whose collector falls
+//! silent, and one whose collector answers no attempt to connect.
 
 use logdrive_ship::forward::{ForwardOptions, Forwarder, SpoolOptions};
 use logdrive_ship::frame::{Header, Kind, next_frame};
 use logdrive_ship::hello::{Hello, Reason};
 use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
 use logdrive_ship::{Address, Options, ServerHandle, Threads, serve};
-use logdrive_testkit::{DEADLINE, wait_until};
+use logdrive_testkit::{DEADLINE, Servers, wait_until};
 use std::io::{Read, Write};
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Keeps each line once.
 #[derive(Default)]
@@ -207,4 +207,35 @@ fn a_collector_of_datagrams_that_falls_silent_is_left_for_another() {
         forwarder.state()
     );
     assert_eq!(keeper.lines(), ["one", "two"]);
+}
+
+/// The thread waited for the connection, five seconds by default, and spooled nothing meanwhile; its end waited, too.
+#[test]
+fn a_collector_that_answers_no_attempt_to_connect_holds_up_neither_the_spool_nor_the_end() {
+    let datagrams = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let stream = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let servers = Servers::with_keys();
+    let mut options = servers.client_options.clone();
+    options.timeouts.connect = DEADLINE;
+    for silent in [
+        format!("quic://{}", datagrams.local_addr().expect("bound")),
+        format!("tls://{}", stream.local_addr().expect("bound")),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut forward = ForwardOptions::new(7, 1);
+        forward.spool = Some(SpoolOptions::new(directory.path().join("spool")));
+        let to = [silent.parse().expect("an address")];
+        let mut forwarder = Forwarder::start(&to, &options, &forward).expect("it starts");
+        let began = Instant::now();
+        // Those that come while it connects, too.
+        for number in 0..4 {
+            forwarder
+                .push(1, format!("{number}\n").into_bytes(), DEADLINE)
+                .expect("room");
+            wait_until("it is in the spool", || forwarder.state().secured == number + 1);
+        }
+        let state = forwarder.stop(Duration::from_millis(50));
+        assert!(began.elapsed() < DEADLINE / 2, "{silent}: {:?}", began.elapsed());
+        assert_eq!((state.secured, state.acknowledged), (4, 0), "{silent}");
+    }
 }

@@ -54,6 +54,7 @@ impl Forwarder {
             members: group.members().map(|member| member.options).collect(),
             members_changed: false,
             deadline: None,
+            opened: None,
         };
         let shared = Arc::new(SharedState {
             inner: Mutex::new(inner),

@@ -40,6 +40,8 @@ struct Members {
     is_reselected: bool,
     /// Others may have what lies before the records that are sent.
     is_elsewhere: bool,
+    /// A thread connects to the current member.
+    is_connecting: bool,
 }
 
 /// Pauses between attempts to connect, which grow with each failure.
@@ -140,6 +142,7 @@ impl Runner {
                 health,
                 is_reselected: false,
                 is_elsewhere,
+                is_connecting: false,
             },
             is_draining: false,
             options: options.clone(),
@@ -176,7 +179,9 @@ impl Runner {
         logdrive_ring::local::deny_thread();
         while !self.is_finished() {
             self.apply_changes();
-            if self.connection.is_none() && Instant::now() >= self.backoff.next_attempt {
+            if self.members.is_connecting {
+                self.take_connection();
+            } else if self.connection.is_none() && Instant::now() >= self.backoff.next_attempt {
                 self.connect();
             }
             let result = self
@@ -295,6 +300,8 @@ impl Runner {
         self.backoff.next_attempt = Instant::now();
     }
 
+    /// Starts to connect. A thread of its own does it, because a collector that does not answer takes all of the time for
+    /// it: records go on to the spool meanwhile, and the end of the forwarder does not wait.
     fn connect(&mut self) {
         let Some((id, address)) = self.choose() else {
             self.backoff.next_attempt = Instant::now() + Duration::from_millis(RETRY_MS.0);
@@ -302,9 +309,37 @@ impl Runner {
         };
         self.members.current = Some((id, false));
         self.members.is_reselected = false;
-        self.liveness.connect_ends = Instant::now() + self.options.timeouts.connect;
-        let end = self.liveness.connect_ends;
-        let is_datagrams = matches!(address, Address::Udp(_));
+        let end = Instant::now() + self.options.timeouts.connect;
+        self.liveness.connect_ends = end;
+        let (options, shared) = (self.options.clone(), Arc::clone(&self.shared));
+        let thread = std::thread::Builder::new()
+            .name("logdrive-connect".to_owned())
+            .spawn(move || {
+                logdrive_ring::signals::block_in_thread();
+                logdrive_ring::local::deny_thread();
+                let opened = open_guarded(&address, &options, end);
+                shared.lock().opened = Some(opened);
+                shared.work.notify_all();
+            });
+        match thread {
+            Ok(_) => self.members.is_connecting = true,
+            Err(error) => {
+                self.fail(&TransportError::system("start a thread")(error));
+            }
+        }
+    }
+
+    /// Says hello over the connection that was made, if it was.
+    fn take_connection(&mut self) {
+        let Some(opened) = self.shared.lock().opened.take() else {
+            return;
+        };
+        self.members.is_connecting = false;
+        let Some((id, _)) = self.members.current else {
+            // Given up in the meantime.
+            return;
+        };
+        let is_datagrams = matches!(self.members.group.address(id), Some(Address::Udp(_)));
         self.liveness.datagrams = is_datagrams.then(Datagrams::new);
         self.shipper.set_datagrams(is_datagrams);
         let pieces = self.backoff.pieces.bytes();
@@ -312,7 +347,7 @@ impl Runner {
             true => pieces.min(self.options.datagram_bytes),
             false => pieces,
         });
-        let made = open_guarded(&address, &self.options, end).and_then(|mut connection| {
+        let made = opened.and_then(|mut connection| {
             let mut hello = self.options.hello(Role::Shipper, connection.is_checked());
             self.source.owner().fill_hello(&mut hello);
             hello.flags |= HELLO_ACKS;
@@ -578,20 +613,21 @@ impl Runner {
         if !is_idle || inner.ends && self.connection.is_some() {
             return;
         }
-        let until_retry = self
-            .backoff
-            .next_attempt
-            .saturating_duration_since(Instant::now());
-        let takes = !self.is_spool_full;
-        let (timeout, with_queue) = match self.connection {
-            Some(_) => (Duration::from_millis(100), takes),
-            None => (
-                until_retry.min(Duration::from_millis(100)),
-                takes && self.source.has_spool(),
-            ),
-        };
+        let now = Instant::now();
+        let mut timeout = Duration::from_millis(100);
+        if self.connection.is_none() && !self.members.is_connecting {
+            timeout = timeout.min(self.backoff.next_attempt.saturating_duration_since(now));
+        }
+        if let Some(end) = inner.deadline {
+            timeout = timeout.min(end.saturating_duration_since(now));
+        }
+        let takes = !self.is_spool_full && (self.connection.is_some() || self.source.has_spool());
+        let ends = inner.ends;
         let sleeps = |inner: &mut ForwardQueue| {
-            (!with_queue || inner.queue.is_empty()) && !inner.ends && !inner.members_changed
+            (!takes || inner.queue.is_empty())
+                && inner.ends == ends
+                && !inner.members_changed
+                && inner.opened.is_none()
         };
         // The loop checks everything again.
         let _ = self.shared.work.wait_timeout_while(inner, timeout, sleeps);

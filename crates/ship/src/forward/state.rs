@@ -1,5 +1,7 @@
 //! State that a forwarder's callers share with its thread: the queue of batches, and how delivery stands.
 
+use crate::TransportError;
+use crate::connection::Connection;
 use crate::upstream::MemberOptions;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -66,6 +68,8 @@ pub(super) struct ForwardQueue {
     pub(super) members_changed: bool,
     /// Time at which the thread gives up what is not acknowledged.
     pub(super) deadline: Option<Instant>,
+    /// Outcome of the last attempt to connect, until the thread takes it.
+    pub(super) opened: Option<Result<Connection, TransportError>>,
 }
 
 /// The queue, with what wakes those who wait for it.
