@@ -7,6 +7,7 @@ use logdrive_ring::{
     control, thread_counts,
 };
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, MutexGuard, OnceLock};
 
 /// All tests share one session, whose counters are found by a plain function.
@@ -170,15 +171,20 @@ fn telling_at_the_same_time_adds_up() {
     const CALLS: usize = 200_000;
     let shared = shared();
     let entry = shared.callsite(PER_SECOND, 0);
+    let has_ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| (0..CALLS).for_each(|_| assert!(!budget(entry)))))
             .collect();
-        scope.spawn(move || {
-            while threads.iter().any(|thread| !thread.is_finished()) {
+        scope.spawn(|| {
+            while !has_ended.load(Ordering::Relaxed) {
                 thread_counts::report_all();
             }
         });
+        // Joined, and not only left: a thread reports its last calls after its closure has returned.
+        let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        has_ended.store(true, Ordering::Relaxed);
+        assert!(joined.iter().all(Result::is_ok));
     });
     thread_counts::report_all();
     assert_eq!(totals(entry).sampled_out, 3 * CALLS as u64);
