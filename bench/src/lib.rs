@@ -22,6 +22,8 @@ pub mod quic;
 #[cfg(feature = "workloads")]
 pub mod role;
 #[cfg(feature = "workloads")]
+pub mod scorecard;
+#[cfg(feature = "workloads")]
 pub mod segment_lines;
 pub mod subjects;
 pub mod told_drops;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use logdrive_bench::harness::{Args, Scale, rounds};
-use logdrive_bench::{Result, role, workloads};
+use logdrive_bench::{BenchError, Result, role, scorecard, workloads};
 
 fn main() -> ExitCode {
     match role::play().unwrap_or_else(|| run(&Args::parse())) {
@@ -24,6 +24,14 @@ fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     args.check()?;
+    if args.workloads.iter().any(|name| name == scorecard::NAME) {
+        return match args.workloads.len() {
+            1 => scorecard::run(args),
+            _ => Err(BenchError::new(
+                "the scorecard runs alone: `cargo xtask bench scorecard`",
+            )),
+        };
+    }
     // All names are looked up before the first workload spends minutes.
     let chosen = args.workloads.iter().map(|name| workloads::find(name));
     for workload in chosen.collect::<Result<Vec<_>>>()? {
@@ -40,4 +48,6 @@ fn list() {
         subjects.dedup();
         println!("{:<10} {}", workload.name(), subjects.join(", "));
     }
+    let rows: Vec<&str> = scorecard::names().collect();
+    println!("{:<10} {}", scorecard::NAME, rows.join(", "));
 }

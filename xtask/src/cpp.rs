@@ -5,7 +5,7 @@ use crate::shell::{self, CMAKE, CXX, Call, Outcome, first_missing};
 use std::path::Path;
 
 /// The workloads that have subjects in C++.
-const WORKLOADS: [&str; 3] = ["glog", "callsite", "hang"];
+const WORKLOADS: [&str; 4] = ["glog", "callsite", "hang", "scorecard"];
 
 /// Builds the subjects in C++ in `target/cpp-bench`, for a workload that has any. A machine without the tools measures
 /// without them, and says so.

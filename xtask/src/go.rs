@@ -6,7 +6,7 @@ use crate::steps::{End, StepOutcome};
 use std::path::Path;
 
 /// The workloads that have subjects in Go.
-const WORKLOADS: [&str; 4] = ["glog", "callsite", "quic", "fprintf"];
+const WORKLOADS: [&str; 5] = ["glog", "callsite", "quic", "fprintf", "scorecard"];
 
 /// The modules, each with its own `go.mod`: what users import, the tracer of quic-go, and the benches with all rivals.
 const MODULES: [&str; 3] = ["clients/go", "clients/go/quicgo", "clients/go/bench"];

@@ -4,7 +4,7 @@ use crate::paint;
 use crate::shell::{self, CMAKE, CXX, Call, Outcome, first_missing};
 
 /// The workloads that have such rivals.
-const WORKLOADS: [&str; 2] = ["uds", "net"];
+const WORKLOADS: [&str; 3] = ["uds", "net", "scorecard"];
 
 /// Builds `bench/rivals` in `target/rivals`, for a workload that measures them: ZeroMQ and nng, which are compiled with it,
 /// tonic and s2n-quic. A machine that lacks a tool or the network measures without them, and says so; a smoke test

@@ -53,7 +53,9 @@ fn selected(workload: &dyn Workload, args: &Args) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn measure_rounds(
+/// Measures each case once in every round, each time in another order, and returns the results of those that succeeded
+/// with the number of failures, which are reported on standard error.
+pub fn measure_rounds(
     workload: &dyn Workload,
     cases: &[Case],
     rounds: usize,

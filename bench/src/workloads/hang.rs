@@ -75,6 +75,7 @@ const METRICS: &[Metric] = &[
     Metric::new("peak_rss_mib", "MiB", 1),
     Metric::new("dropped_counted", "lines", 0),
     Metric::new("lost_uncounted", "lines", 0),
+    Metric::new("kept_share", "of what was offered", 3),
 ];
 
 /// The workload.
@@ -153,7 +154,8 @@ impl Workload for Hang {
         let lost = produced.calls.saturating_sub(received + counted);
         Ok(samples
             .with("dropped_counted", counted as f64)
-            .with("lost_uncounted", lost as f64))
+            .with("lost_uncounted", lost as f64)
+            .with("kept_share", received as f64 / produced.calls.max(1) as f64))
     }
 }
 
