@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::block::{Block, NO_THREAD};
-use crate::bytes::{Compressor, Input};
+use crate::bytes::Compressor;
 use crate::columns::StoredColumn;
 use crate::dictionary::DictionaryCallsite;
 use crate::error::{StoreError, limit};
@@ -12,7 +12,8 @@ use crate::head::{BlockHead, END, GroupEntry, GroupKind};
 use crate::integers;
 use crate::limits::{COLUMNS_MAX, ROW_BYTES_MAX, ROWS_BYTES_MAX};
 use crate::rows::{DEFINITION_HEAD_BYTES, RECORD_HEAD_BYTES};
-use crate::texts::{self, StoredTexts, Wanted};
+use crate::summary::ColumnSummary;
+use crate::texts;
 use logdrive_wire::kind::{FieldKind, Kind};
 use logdrive_wire::value::INLINE_KEY;
 
@@ -143,11 +144,17 @@ impl BatchWriter {
             _ => return Ok(None),
         };
         let site = callsites.get(callsite as usize).ok_or(missing)?;
+        if site.entry.callsite.dynamic != is_dynamic {
+            return Err(StoreError::Contradiction {
+                what: "kind of group",
+            });
+        }
         let values = if site.has_values { values } else { &[] };
         if entry.columns.len() + values.len() > COLUMNS_MAX {
             return Ok(None);
         }
-        let Some((bytes, longest)) = self.check_columns(block, number)? else {
+        let mut summaries = Vec::with_capacity(entry.columns.len() + values.len());
+        let Some((bytes, longest)) = self.check_columns(block, number, &mut summaries)? else {
             return Ok(None);
         };
         let shape_bytes = match &entry.kind {
@@ -157,8 +164,6 @@ impl BatchWriter {
         // Of each record besides the values of the sender.
         let mut more_bytes = RECORD_HEAD_BYTES + shape_bytes;
         let mut stored = entry.clone();
-        // Those of a sender are not believed: a query would leave out what is there.
-        stored.summaries.clear();
         let start = self.body.len();
         let own = block.part(number + 1)?;
         if !is_dynamic {
@@ -166,9 +171,13 @@ impl BatchWriter {
         }
         let mut shape = Vec::new();
         let mut lengths = Vec::with_capacity(values.len());
-        for (name, text) in values.iter().filter(|_| entry.rows > 0) {
+        for (name, text) in values {
             let at = self.body.len();
-            texts::put_constant(text.as_bytes(), &mut self.body);
+            // A column without values has no bytes.
+            if entry.rows > 0 {
+                texts::put_constant(text.as_bytes(), &mut self.body);
+                self.filter.add_texts(std::iter::once(text.as_bytes()));
+            }
             lengths.push(self.body.len() - at);
             more_bytes += 4 + text.len();
             shape.extend([FieldKind::plain(Kind::Str).code(), INLINE_KEY]);
@@ -184,6 +193,9 @@ impl BatchWriter {
         }
         let place = if is_dynamic { 0 } else { stored.columns.len() };
         stored.columns.splice(place..place, lengths);
+        summaries.splice(place..place, values.iter().map(|_| ColumnSummary::Tokens));
+        // Those of the sender are not believed: a query would leave out what is there.
+        stored.summaries = summaries;
         if let GroupKind::Dynamic { shape: own, .. } = &mut stored.kind {
             own.splice(0..0, shape);
         }
@@ -191,9 +203,14 @@ impl BatchWriter {
         Ok(Some((stored, bytes + more_bytes * entry.rows)))
     }
 
-    /// Reads all columns of a group, notes the tokens of their texts, and gives the bytes of their values, and those of one
-    /// record at most. `None`: there are values that no field of their kind has.
-    fn check_columns(&mut self, block: &Block, number: usize) -> Result<Option<(usize, usize)>, StoreError> {
+    /// Reads all columns of a group, sums them up, and gives the bytes of their values, and those of one record at most.
+    /// `None`: there are values that no field of their kind has.
+    fn check_columns(
+        &mut self,
+        block: &Block,
+        number: usize,
+        summaries: &mut Vec<ColumnSummary>,
+    ) -> Result<Option<(usize, usize)>, StoreError> {
         let head = block.head();
         let entry = head.groups.get(number);
         let entry = entry.ok_or(StoreError::Contradiction { what: "group" })?;
@@ -209,26 +226,14 @@ impl BatchWriter {
             let cut = StoreError::Truncated { what: "columns" };
             let (column, behind) = rest.split_at_checked(*length).ok_or(cut)?;
             rest = behind;
-            let mut input = Input::new(column, "columns");
-            let all = Wanted {
-                may_be_plain: true,
-                passes: &|_| true,
-            };
-            let read = StoredColumn::decode(kind, &mut input, entry.rows, head.rows_bytes, &all)?;
-            let (Some(read), true) = (read, input.is_empty()) else {
-                return Err(StoreError::Contradiction {
-                    what: "length of a column",
-                });
-            };
+            let (read, values) = StoredColumn::decode_whole(kind, column, entry.rows, head.rows_bytes)?;
             let Some((bytes, of_one)) = read.payload_bytes(kind, entry.rows) else {
                 return Ok(None);
             };
             all_bytes += bytes;
             longest += of_one;
             limit("bytes of rows", all_bytes, head.rows_bytes)?;
-            if let Some(StoredTexts::Plain(texts)) = read.texts() {
-                self.filter.add_texts(texts.values());
-            }
+            summaries.push(read.sum_up(kind, values, &mut self.filter));
         }
         Ok(Some((all_bytes, longest)))
     }
@@ -279,13 +284,40 @@ mod tests {
         out.extend_from_slice(text.as_bytes());
     }
 
+    /// The callsite as a segment has it.
+    fn with_values(mut site: Callsite) -> StoredCallsite {
+        let is_dynamic = site.dynamic;
+        for (name, _) in VALUES.iter().filter(|_| !is_dynamic) {
+            site.fields.push(Field {
+                name: (*name).to_owned(),
+                kind: FieldKind::plain(Kind::Str),
+                argument: false,
+            });
+        }
+        let row = RowCallsite::new(&site, None).expect("a callsite");
+        let entry = DictionaryCallsite::of(&row).expect("an entry");
+        StoredCallsite {
+            entry,
+            has_values: true,
+        }
+    }
+
     /// A batch with records of fixed kinds and of their own, and the callsites as a segment has them.
     fn batch() -> (Batch, Vec<StoredCallsite>) {
         let optional = FieldKind {
             kind: Kind::Char,
             optional: true,
         };
-        let kinds = [Kind::U64, Kind::I16, Kind::Bool, Kind::F64, Kind::Str].map(FieldKind::plain);
+        let kinds = [
+            Kind::U64,
+            Kind::I64,
+            Kind::I16,
+            Kind::Bool,
+            Kind::F64,
+            Kind::Str,
+            Kind::Str,
+        ];
+        let kinds = kinds.map(FieldKind::plain);
         let kinds = [&kinds[..], &[optional]].concat();
         let sites = [(site(&kinds, false), false), (site(&[], true), true)];
         let named: Vec<RowCallsite> = sites
@@ -293,12 +325,15 @@ mod tests {
             .map(|(site, _)| RowCallsite::new(site, None).expect("a callsite"))
             .collect();
         let (mut writer, mut rows, mut at) = (RowWriter::default(), vec![0; 1 << 18], 0);
+        let mut random = Random::new(11);
         for number in 0..300u64 {
             let mut payload = number.to_le_bytes().to_vec();
+            payload.extend_from_slice(&random.bits().to_le_bytes());
             payload.extend_from_slice(&(number as i16 - 9).to_le_bytes());
             payload.push(u8::from(number % 3 == 0));
             payload.extend_from_slice(&(number as f64 / 4.0).to_le_bytes());
             put_text(&format!("order {}", number * 7_919 % 300), &mut payload);
+            put_text(&format!("state {}", number % 3), &mut payload);
             payload.push(u8::from(number % 2 == 0));
             if number % 2 == 0 {
                 payload.extend_from_slice(&u32::from('é').to_le_bytes());
@@ -320,21 +355,7 @@ mod tests {
                 .define(definition.number, &definition.bytes)
                 .expect("a definition");
         }
-        let stored = sites.map(|(mut site, is_dynamic)| {
-            for (name, _) in VALUES.iter().filter(|_| !is_dynamic) {
-                site.fields.push(Field {
-                    name: (*name).to_owned(),
-                    kind: FieldKind::plain(Kind::Str),
-                    argument: false,
-                });
-            }
-            let row = RowCallsite::new(&site, None).expect("a callsite");
-            let entry = DictionaryCallsite::of(&row).expect("an entry");
-            StoredCallsite {
-                entry,
-                has_values: true,
-            }
-        });
+        let stored = sites.map(|(site, _)| with_values(site));
         let read = Batch::read(&encoded.block, &dictionary).expect("a batch");
         (read, stored.to_vec())
     }
@@ -383,6 +404,93 @@ mod tests {
         assert_eq!(block.head().times, (0, 299));
         assert_eq!(block.head().level_counts, batch.block.head().level_counts);
         assert!(block.head().filter().may_have(b"order"));
+    }
+
+    /// Queries leave out the same blocks and columns of a log, whether its records came as columns or one by one.
+    #[test]
+    fn summaries_and_filter_are_those_of_a_block_that_was_made_of_the_rows() {
+        let (batch, callsites) = batch();
+        let (block, rows) = stored(&batch, &callsites).expect("stored");
+        let mut expected = Vec::new();
+        crate::Encoder::default()
+            .encode(&rows, &mut expected)
+            .expect("a block");
+        let expected = BlockHead::decode(&expected).expect("a head");
+        let summaries = |head: &BlockHead| -> Vec<_> {
+            let groups = head.groups.iter();
+            groups
+                .map(|group| (group.kind.clone(), group.summaries.clone()))
+                .collect()
+        };
+        assert_eq!(summaries(block.head()), summaries(&expected));
+        assert_eq!(block.head().filter, expected.filter);
+        let of_large = block.head().summary(0, 1);
+        assert!(
+            matches!(of_large, ColumnSummary::Integers { in_filter: true, .. }),
+            "{of_large:?}"
+        );
+        for token in ["state", "order", "slow", "0f", "uid", "1000"] {
+            assert!(block.head().filter().may_have(token.as_bytes()), "{token}");
+        }
+        assert!(!block.head().filter().may_have(b"absent"));
+    }
+
+    #[test]
+    fn a_group_of_another_kind_than_its_callsite_is_refused() {
+        for wrong in [0, 1] {
+            let (mut batch, callsites) = batch();
+            let group = batch.block.head_mut().groups.get_mut(0).expect("a group");
+            group.kind = match wrong {
+                0 => GroupKind::Fixed { callsite: 1 },
+                _ => GroupKind::Dynamic {
+                    callsite: 0,
+                    shape: Vec::new(),
+                },
+            };
+            assert!(stored(&batch, &callsites).is_none());
+        }
+    }
+
+    /// A buffer that becomes several batches defines its callsites in all of them, also where they have no records.
+    #[test]
+    fn a_callsite_without_records_has_the_columns_of_the_texts() {
+        let site = |name: &str| Callsite {
+            message: name.to_owned(),
+            fields: site(&[FieldKind::plain(Kind::U64)], false).fields,
+            ..Callsite::default()
+        };
+        let sites = [site("once"), site("often")];
+        let named = sites
+            .clone()
+            .map(|site| RowCallsite::new(&site, None).expect("a callsite"));
+        let (mut writer, mut rows, mut at) = (RowWriter::default(), vec![0; 1 << 16], 0);
+        for number in 0..200u64 {
+            let callsite = &named[usize::from(number > 0)];
+            let thread = RowThread { id: 1, name: "main" };
+            at = writer
+                .record(&mut rows, at, callsite, thread, number, &number.to_le_bytes())
+                .expect("room");
+        }
+        let batches = BatchEncoder::default()
+            .encode(&rows[..at], 2_000)
+            .expect("batches");
+        let mut dictionary = BatchDictionary::default();
+        let mut records = 0;
+        for batch in &batches {
+            for definition in &batch.definitions {
+                dictionary
+                    .define(definition.number, &definition.bytes)
+                    .expect("a definition");
+            }
+            let read = Batch::read(&batch.block, &dictionary).expect("a batch");
+            let callsites = sites.clone().map(with_values);
+            let (_, bytes) = stored(&read, &callsites[..read.callsites.len()]).expect("stored");
+            let mut rows = Rows::new(&bytes);
+            while rows.next_row().expect("a row").is_some() {
+                records += 1;
+            }
+        }
+        assert_eq!((batches.len() > 1, records), (true, 200));
     }
 
     /// The columns are the sender's, so that what no reader could use must not come into the log.

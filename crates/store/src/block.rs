@@ -906,6 +906,10 @@ impl Block {
 
 #[cfg(test)]
 impl Block {
+    pub(crate) fn head_mut(&mut self) -> &mut BlockHead {
+        &mut self.head
+    }
+
     /// Flips a bit of the columns, at the place that is chosen, and makes the checksums fit.
     pub(crate) fn flip_bit(&mut self, below: &mut dyn FnMut(u64) -> u64) {
         let at = below((self.body.len() - END.len()) as u64) as usize;

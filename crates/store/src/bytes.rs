@@ -80,6 +80,11 @@ impl<'a> Input<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
+
+    /// Bytes that were not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
 }
 
 /// Compares short bytes without a call of a function.

@@ -192,7 +192,9 @@ impl Column {
             Form::Nothing => {}
             Form::Integers => {
                 integers::encode(&self.low, compressor, out);
-                return self.sum_up_integers(out.len() - start, filter.as_mut());
+                return filter.as_mut().map_or(ColumnSummary::Unknown, |filter| {
+                    sum_up_integers(self.kind, &self.low, out.len() - start, filter)
+                });
             }
             Form::Doubles => {
                 let digits = floats::encode(&self.low, compressor, out);
@@ -219,33 +221,6 @@ impl Column {
             }
         }
         ColumnSummary::Unknown
-    }
-
-    /// Sums integers up that took so many bytes. Large numbers that differ go into the filter: others would fill it for little, since
-    /// their range says as much, or most blocks have them.
-    fn sum_up_integers(&self, bytes: usize, filter: Option<&mut FilterBuilder>) -> ColumnSummary {
-        let Some(filter) = filter else {
-            return ColumnSummary::Unknown;
-        };
-        let kind = match self.kind {
-            ColumnKind::Field(field) => field.kind,
-            _ => Kind::None,
-        };
-        let in_filter = bytes >= FILTERED_INTEGER_BYTES * self.low.len()
-            && matches!(kind, Kind::I32 | Kind::I64 | Kind::U32 | Kind::U64);
-        match kind {
-            Kind::I32 | Kind::I64 if in_filter => {
-                filter.add_numbers(self.low.iter().map(|value| unordered(*value).unsigned_abs()));
-            }
-            _ if in_filter => filter.add_numbers(self.low.iter().copied()),
-            _ => {}
-        }
-        let (least, largest) = integers::range(&self.low);
-        ColumnSummary::Integers {
-            least,
-            largest,
-            in_filter,
-        }
     }
 
     fn encode_digits(&self, tools: &mut Tools, derivation: Option<&Derivation>, out: &mut Vec<u8>) {
@@ -391,7 +366,41 @@ impl StoredColumn {
         wanted: &Wanted<'_>,
     ) -> Result<Option<Self>, StoreError> {
         let (present, count) = decode_presence(kind, input, rows)?;
-        let values = match kind.form() {
+        let values = Self::decode_values(kind, input, count, bytes_max, wanted)?;
+        Ok(values.map(|values| Self { present, values }))
+    }
+
+    /// Reads a column that these bytes are, no more and no less; returns with it those of its values, behind which rows have one.
+    pub(crate) fn decode_whole(
+        kind: ColumnKind,
+        bytes: &[u8],
+        rows: usize,
+        bytes_max: usize,
+    ) -> Result<(Self, &[u8]), StoreError> {
+        let mut input = Input::new(bytes, "columns");
+        let all = Wanted {
+            may_be_plain: true,
+            passes: &|_| true,
+        };
+        let (present, count) = decode_presence(kind, &mut input, rows)?;
+        let of_values = input.rest();
+        let values = Self::decode_values(kind, &mut input, count, bytes_max, &all)?;
+        match values {
+            Some(values) if input.is_empty() => Ok((Self { present, values }, of_values)),
+            _ => Err(StoreError::Contradiction {
+                what: "length of a column",
+            }),
+        }
+    }
+
+    fn decode_values(
+        kind: ColumnKind,
+        input: &mut Input<'_>,
+        count: usize,
+        bytes_max: usize,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<StoredValues>, StoreError> {
+        Ok(Some(match kind.form() {
             Form::Nothing => StoredValues::Nothing,
             Form::Integers => StoredValues::Integers(integers::decode(input, count)?),
             Form::Doubles => StoredValues::Integers(floats::decode(input, count)?),
@@ -408,17 +417,27 @@ impl StoredColumn {
                 Some(texts) => StoredValues::Texts(texts),
                 None => return Ok(None),
             },
-        };
-        Ok(Some(Self { present, values }))
+        }))
     }
 }
 
 impl StoredColumn {
-    /// Texts of a column of such.
-    pub(crate) fn texts(&self) -> Option<&StoredTexts> {
+    /// Sums the values up that were read of these bytes, as [`Column::encode`] does when it writes them.
+    pub(crate) fn sum_up(&self, kind: ColumnKind, bytes: &[u8], filter: &mut FilterBuilder) -> ColumnSummary {
         match &self.values {
-            StoredValues::Texts(texts) => Some(texts),
-            _ => None,
+            StoredValues::Integers(values) if kind.form() == Form::Doubles => {
+                ColumnSummary::of_doubles(values, floats::digits(bytes))
+            }
+            StoredValues::Integers(values) => sum_up_integers(kind, values, bytes.len(), filter),
+            StoredValues::Texts(texts) => {
+                match texts {
+                    StoredTexts::Constant(value) => filter.add_texts(std::iter::once(value.as_slice())),
+                    StoredTexts::Dictionary(entries, _) => filter.add_texts(entries.values()),
+                    StoredTexts::Plain(texts) => filter.add_texts(texts.values()),
+                }
+                ColumnSummary::Tokens
+            }
+            StoredValues::Nothing | StoredValues::Wide(..) => ColumnSummary::Unknown,
         }
     }
 
@@ -474,6 +493,35 @@ impl StoredColumn {
                 Some((presence + 4 * values + bytes, 5 + longest))
             }
         }
+    }
+}
+
+/// Sums integers up that took so many bytes. Large numbers that differ go into the filter: others would fill it for little, since
+/// their range says as much, or most blocks have them.
+fn sum_up_integers(
+    column: ColumnKind,
+    values: &[u64],
+    bytes: usize,
+    filter: &mut FilterBuilder,
+) -> ColumnSummary {
+    let kind = match column {
+        ColumnKind::Field(field) => field.kind,
+        _ => Kind::None,
+    };
+    let in_filter = bytes >= FILTERED_INTEGER_BYTES * values.len()
+        && matches!(kind, Kind::I32 | Kind::I64 | Kind::U32 | Kind::U64);
+    match kind {
+        Kind::I32 | Kind::I64 if in_filter => {
+            filter.add_numbers(values.iter().map(|value| unordered(*value).unsigned_abs()));
+        }
+        _ if in_filter => filter.add_numbers(values.iter().copied()),
+        _ => {}
+    }
+    let (least, largest) = integers::range(values);
+    ColumnSummary::Integers {
+        least,
+        largest,
+        in_filter,
     }
 }
 

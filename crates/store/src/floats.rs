@@ -52,6 +52,11 @@ pub(crate) fn encode(values: &[u64], compressor: &mut Compressor, out: &mut Vec<
     BITS
 }
 
+/// Digits behind the point that a column has at most, as [`encode`] returned them.
+pub(crate) fn digits(column: &[u8]) -> u8 {
+    column.first().copied().unwrap_or(0)
+}
+
 /// Reads a column of so many values.
 pub(crate) fn decode(input: &mut Input<'_>, count: usize) -> Result<Vec<u64>, StoreError> {
     if count == 0 {
