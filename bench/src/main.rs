@@ -24,6 +24,7 @@ fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     args.check()?;
+    workloads::search::choose(args);
     if args.workloads.iter().any(|name| name == scorecard::NAME) {
         return match args.workloads.len() {
             1 => scorecard::run(args),

@@ -52,8 +52,8 @@ const ENTRIES: &[Entry] = entries! {
     "test" suite::run, "test [FILTER]", "cargo xtask test rotation",
         "all tests of all languages, with the examples";
     "bench" run::bench, "bench NAME [--json] [--quick]", "cargo xtask bench glog --only logdrive,write",
-        "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder, segments, \
-         search; or `scorecard`, the ratios of all of them to bare floors";
+        "one workload against its rivals: glog, callsite, compile, uds, net, ship, quic, fprintf, hang, agent, run, recorder, \
+         segments, search (of --records N); or `scorecard`, the ratios of all of them to bare floors";
     "crash" run::crash, "crash [--agent | --collector | --mode NAME] [--cycles N] [--seed S]", "cargo xtask crash --mode chain --cycles 100",
         "kill logging programs, an agent, or collectors and their senders, at random moments; count what is lost; modes: \
          plain, rotate, processes, shared, chain, drop, oom";

@@ -25,14 +25,24 @@ pub struct Args {
     /// Number of runs of each subject: 3 or more, with --quick 1 or more
     #[arg(long, value_name = "N", default_value_t = MIN_ROUNDS)]
     pub rounds: usize,
+    /// Records of the log that `search` asks, 100 million by default
+    #[arg(long, value_name = "N")]
+    pub records: Option<u64>,
+    /// Leave the log of `search` where it is, for the next run
+    #[arg(long)]
+    pub keep: bool,
     /// Name the workloads and their subjects
     #[arg(long)]
     pub list: bool,
 }
 
 impl Args {
-    /// Refuses a number of rounds whose medians would say nothing.
+    /// Refuses a number of rounds whose medians would say nothing, and options that no chosen workload has.
     pub fn check(&self) -> Result<()> {
+        let is_of_search = self.records.is_some() || self.keep;
+        if is_of_search && !self.workloads.iter().any(|name| name == "search") {
+            return Err(BenchError::new("--records and --keep are options of `search`"));
+        }
         if self.rounds < self.scale().pick(MIN_ROUNDS, 1) {
             return Err(BenchError::new(format!(
                 "--rounds takes a number of at least {MIN_ROUNDS}, not '{}'; --quick takes 1, too",
@@ -77,6 +87,19 @@ mod tests {
         }
         assert!(parse("glog --quick --rounds 1").unwrap().check().is_ok());
         assert!(parse("glog --rounds x").is_err());
+    }
+
+    #[test]
+    fn options_of_search_are_refused_without_it() {
+        let args = parse("search --records 1000 --keep").unwrap();
+        assert_eq!(
+            (args.records, args.keep, args.check().is_ok()),
+            (Some(1_000), true, true)
+        );
+        for line in ["glog --records 1000", "glog --keep"] {
+            let error = parse(line).unwrap().check().unwrap_err();
+            assert!(error.to_string().contains("options of `search`"), "{error}");
+        }
     }
 
     #[test]

@@ -1,31 +1,45 @@
 //! `search`: questions to a log of many records, asked of a segment by `logdrive query`, of text and JSON by `logdrive cat`, of
-//! the same text by ripgrep and lnav, and of the same records by DuckDB over Parquet and by chdb, ClickHouse's engine.
+//! the same text by ripgrep and lnav, of the same JSON by hl, and of the same records by DuckDB over Parquet and by chdb,
+//! ClickHouse's engine. A rival that is not installed has no rows.
 //!
-//! `LOGDRIVE_PYTHON` names a Python that has the packages `duckdb` and `chdb`; their times begin when Python has started. hl is in
-//! no registry that `cargo` or `apt` read, so that it has no rows.
+//! `LOGDRIVE_PYTHON` names a Python that has the packages `duckdb`, `chdb`, `pyarrow` and `numpy`; the times of both engines begin
+//! when Python has started.
 //!
-//! The log is made once for each size and kept beside the results; `LOGDRIVE_SEARCH_RECORDS` sets the size, 100000000 for the
-//! figures of the README. All files are read once before the clock starts, so that they are in the page cache. What the answer is
-//! goes to `/dev/null`, but where it is a count. A time is the median of the trials.
+//! The log is made once and removed at the end; with `--keep` it stays for the next run of its size. All files are read once
+//! before the clock starts, so that they are in the page cache where memory holds them. What the answer is goes to `/dev/null`, but
+//! where it is a count. A round asks each question up to three times, until that has taken five seconds, and takes the median.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use logdrive_store::{RowCallsite, RowThread, SegmentWriter};
 use logdrive_wire::kind::{FieldKind, Kind};
 use logdrive_wire::{Callsite, Field, Level};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::statvfs::statvfs;
 
-use crate::harness::{About, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
+use crate::harness::{About, Args, Case, Job, Measure, Metric, Samples, Scale, Workload, runs};
 use crate::{BenchError, Result, command};
 
-const FULL_RECORDS: u64 = 10_000_000;
+const FULL_RECORDS: u64 = 100_000_000;
 const QUICK_RECORDS: u64 = 200_000;
 const FULL_TRIALS: u64 = 3;
 const QUICK_TRIALS: u64 = 1;
+
+/// Records below which some question would have no answer.
+const LEAST_RECORDS: u64 = 10_000;
+
+/// Time after which a question is not asked again in the same round.
+const ASKED_AGAIN: Duration = Duration::from_secs(5);
+
+/// Bytes of the files for each record: text 135, text with zstd 14, segment 5, Parquet 13, and a MergeTree 23.
+const RECORD_BYTES: u64 = 190;
+/// Bytes of the files that `cat` reads, and what a disk is to have left.
+const MORE_BYTES: u64 = 3 << 30;
 
 /// Lines of the text and JSON files that `cat` reads; a log of fewer records has as many.
 const LINES_MAX: u64 = 4_000_000;
@@ -51,6 +65,7 @@ const CAT: &str = "logdrive-cat";
 const RIPGREP: &str = "rg";
 const ZSTDCAT: &str = "zstdcat-rg";
 const LNAV: &str = "lnav";
+const HL: &str = "hl";
 const DUCKDB: &str = "duckdb-parquet";
 const CHDB: &str = "chdb";
 
@@ -176,6 +191,7 @@ const QUESTIONS: &[Question] = &[
             (CAT, "cat -l warn {json}"),
             (RIPGREP, "level\":\"(WARN|ERROR|FATAL)\" {json}"),
             (LNAV, "-n -I {formats} -c :set-min-log-level§warning {json}"),
+            (HL, "-P -l w {json}"),
         ],
     },
     Question {
@@ -190,6 +206,7 @@ const QUESTIONS: &[Question] = &[
         asked: &[
             (CAT, "cat -f order_id={n} {json}"),
             (RIPGREP, "\"order_id\":{n}\\b {json}"),
+            (HL, "-P -f order_id={n} {json}"),
         ],
     },
     Question {
@@ -226,6 +243,26 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
+/// Choice of the log.
+#[derive(Debug)]
+struct Choice {
+    records: Option<u64>,
+    is_kept: bool,
+}
+
+static CHOICE: OnceLock<Choice> = OnceLock::new();
+/// Files that were made in this run, or found.
+static FILES: OnceLock<Files> = OnceLock::new();
+
+/// Takes the size of the log from the command line, and whether it is kept.
+pub fn choose(args: &Args) {
+    // Once a run; a second call would change nothing.
+    let _ = CHOICE.set(Choice {
+        records: args.records,
+        is_kept: args.keep,
+    });
+}
+
 /// The workload.
 pub struct Search;
 
@@ -258,10 +295,11 @@ impl Workload for Search {
             (RIPGREP, "rg", "ripgrep"),
             (ZSTDCAT, "zstdcat", "zstd"),
             (LNAV, "lnav", "lnav"),
+            (HL, "hl", "hl"),
         ];
         for (subject, program, package) in programs {
             if !succeeds(Command::new(program).arg(version_of(program))) {
-                eprintln!("  left out: {subject}; apt-get install {package}");
+                eprintln!("  left out: {subject}; install {package}");
                 cases.retain(|case| case.subject != subject);
             }
         }
@@ -273,22 +311,26 @@ impl Workload for Search {
                 cases.retain(|case| case.subject != subject);
             }
         }
-        let files = Files::of(records_at(scale))?;
+        let files = match FILES.get() {
+            Some(files) => files,
+            None => {
+                let files = Files::of(records_at(scale))?;
+                FILES.get_or_init(|| files)
+            }
+        };
         files.make(records_at(scale))?;
         let is_asked = cases.iter().any(|case| [DUCKDB, CHDB].contains(&case.subject));
-        match is_asked && !files.parquet.exists() {
-            true => {
-                let path = files.parquet.display().to_string();
-                match python()
-                    .args(["make", &path, &records_at(scale).to_string()])
-                    .status()?
-                    .success()
-                {
-                    true => Ok(()),
-                    false => Err(BenchError::new("the Parquet file cannot be made")),
-                }
-            }
+        match is_asked {
+            true => files.make_parquet(records_at(scale)),
             false => Ok(()),
+        }
+    }
+
+    fn clean_up(&self) -> Result<()> {
+        let is_kept = CHOICE.get().is_some_and(|choice| choice.is_kept);
+        match FILES.get() {
+            Some(files) if !is_kept => files.remove(),
+            _ => Ok(()),
         }
     }
 
@@ -305,31 +347,23 @@ impl Workload for Search {
         let (_, words) = asked.ok_or_else(|| BenchError::subject(&job.subject, "is not asked this"))?;
         let words: Vec<String> = words.split(' ').map(|word| files.word(word, records)).collect();
         files.warm(&words)?;
-        let mut trials = Vec::new();
-        if let DUCKDB | CHDB = job.subject.as_str() {
-            trials.push(run_sql(job, &words, &files)?);
-        } else {
-            for _ in 0..job.number("trials").max(1) {
-                let start = Instant::now();
-                run(&job.subject, &words, &files)?;
-                trials.push(start.elapsed().as_secs_f64());
-            }
-        }
-        trials.sort_by(f64::total_cmp);
+        let (wall_s, cpu_s) = match job.subject.as_str() {
+            DUCKDB | CHDB => run_sql(job, &words, &files)?,
+            _ => run_trials(job, &words, &files)?,
+        };
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(std::io::Error::from)?;
-        let cpu = usage.user_time() + usage.system_time();
-        let cpu_s = (cpu.tv_sec() as f64 + cpu.tv_usec() as f64 / 1e6) / trials.len() as f64;
         Ok(Samples::default()
-            .with("wall_s", trials.get(trials.len() / 2).copied().unwrap_or(0.0))
+            .with("wall_s", wall_s)
             .with("cpu_s", cpu_s)
             .with("memory_mib", usage.max_rss() as f64 / 1024.0))
     }
 }
 
 fn records_at(scale: Scale) -> u64 {
-    let wanted = std::env::var("LOGDRIVE_SEARCH_RECORDS").ok();
-    let wanted = wanted.and_then(|wanted| wanted.parse().ok());
-    scale.pick(wanted.unwrap_or(FULL_RECORDS), QUICK_RECORDS)
+    let wanted = CHOICE.get().and_then(|choice| choice.records);
+    wanted
+        .unwrap_or(scale.pick(FULL_RECORDS, QUICK_RECORDS))
+        .max(LEAST_RECORDS)
 }
 
 fn python() -> Command {
@@ -348,15 +382,38 @@ fn succeeds(command: &mut Command) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Asks DuckDB or chdb several times; returns the median in seconds.
-fn run_sql(job: &Job, words: &[String], files: &Files) -> Result<f64> {
+/// Asks a program several times; returns the median of the seconds that it took, and the mean of those of the processors.
+fn run_trials(job: &Job, words: &[String], files: &Files) -> Result<(f64, f64)> {
+    let (mut trials, begin) = (Vec::new(), Instant::now());
+    while trials.is_empty() || (trials.len() as u64) < job.number("trials") && begin.elapsed() < ASKED_AGAIN {
+        let start = Instant::now();
+        run(&job.subject, words, files)?;
+        trials.push(start.elapsed().as_secs_f64());
+    }
+    trials.sort_by(f64::total_cmp);
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(std::io::Error::from)?;
+    let cpu = usage.user_time() + usage.system_time();
+    let cpu_s = cpu.tv_sec() as f64 + cpu.tv_usec() as f64 / 1e6;
+    let median = trials.get(trials.len() / 2).copied().unwrap_or(0.0);
+    Ok((median, cpu_s / trials.len() as f64))
+}
+
+/// Asks DuckDB or chdb several times; returns the medians in seconds, of the clock and of the processors.
+fn run_sql(job: &Job, words: &[String], files: &Files) -> Result<(f64, f64)> {
     let library = if job.subject == CHDB { "chdb" } else { "duckdb" };
     let (path, trials) = (files.parquet.display().to_string(), job.number("trials").max(1));
     let output = python()
         .args([library, &path, &words.join(" "), &trials.to_string()])
         .output()?;
-    let median = String::from_utf8_lossy(&output.stdout).trim().parse();
-    median.map_err(|_| BenchError::subject(&job.subject, String::from_utf8_lossy(&output.stderr)))
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut medians = text.split_whitespace().map_while(|word| word.parse().ok());
+    match (medians.next(), medians.next()) {
+        (Some(wall_s), Some(cpu_s)) => Ok((wall_s, cpu_s)),
+        _ => Err(BenchError::subject(
+            &job.subject,
+            String::from_utf8_lossy(&output.stderr),
+        )),
+    }
 }
 
 /// Asks a subject once. A search that finds nothing is a fault of the question.
@@ -367,7 +424,7 @@ fn run(subject: &str, words: &[String], files: &Files) -> Result<()> {
             .stdout(Stdio::null())
             .status()?,
         RIPGREP => Command::new("rg").args(words).stdout(Stdio::null()).status()?,
-        LNAV => Command::new("lnav").args(words).stdout(Stdio::null()).status()?,
+        LNAV | HL => Command::new(subject).args(words).stdout(Stdio::null()).status()?,
         _ => {
             let mut zstdcat = Command::new("zstdcat")
                 .arg(&files.zstd)
@@ -389,6 +446,7 @@ fn run(subject: &str, words: &[String], files: &Files) -> Result<()> {
 }
 
 /// The files of a log of one size.
+#[derive(Debug)]
 struct Files {
     segment: PathBuf,
     text: PathBuf,
@@ -451,11 +509,65 @@ impl Files {
         Ok(())
     }
 
+    /// Refuses a log that the disk has no room for.
+    fn check_room(&self, records: u64) -> Result<()> {
+        let Some(directory) = self.text.parent() else {
+            return Ok(());
+        };
+        let disk = statvfs(directory).map_err(std::io::Error::from)?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        let room = free.saturating_sub(MORE_BYTES) / RECORD_BYTES;
+        match records <= room {
+            true => Ok(()),
+            false => Err(BenchError::new(format!(
+                "{} has no room for {records} records; `--records {}` fits",
+                directory.display(),
+                room / LEAST_RECORDS * LEAST_RECORDS
+            ))),
+        }
+    }
+
+    /// Makes the Parquet file, if it is not there.
+    fn make_parquet(&self, records: u64) -> Result<()> {
+        if self.parquet.exists() {
+            return Ok(());
+        }
+        let path = self.parquet.display().to_string();
+        let made = python().args(["make", &path, &records.to_string()]).status()?;
+        match made.success() {
+            true => Ok(()),
+            false => Err(BenchError::new("the Parquet file cannot be made")),
+        }
+    }
+
+    /// Removes the files.
+    fn remove(&self) -> Result<()> {
+        let files = [
+            &self.segment,
+            &self.text,
+            &self.zstd,
+            &self.lines,
+            &self.json,
+            &self.parquet,
+            &self.done,
+        ];
+        for path in files.into_iter().filter(|path| path.exists()) {
+            std::fs::remove_file(path).map_err(BenchError::io("remove", path))?;
+        }
+        // As the Python program names it.
+        let table = self.parquet.with_extension("parquet.chdb");
+        match table.exists() {
+            true => std::fs::remove_dir_all(&table).map_err(BenchError::io("remove", &table)),
+            false => Ok(()),
+        }
+    }
+
     /// Makes the files, if they are not there.
     fn make(&self, records: u64) -> Result<()> {
         if self.done.exists() {
             return Ok(());
         }
+        self.check_room(records)?;
         eprintln!("  making a log of {records} records in {}", self.text.display());
         let create = |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file));
         let (mut text, mut lines, mut json) =
