@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use logdrive_store::{Batch, BatchDictionary, BatchEncoder, Block, BlockHead, Encoder, Rows, SegmentReader};
+use logdrive_store::{Block, BlockHead, Encoder, Rows, SegmentReader};
 use std::io::Cursor;
 
 fuzz_target!(|data: &[u8]| {
@@ -23,27 +23,6 @@ fuzz_target!(|data: &[u8]| {
         let mut rows = Rows::new(data);
         let count = std::iter::from_fn(|| rows.next_row().expect("they were encoded")).count();
         assert_eq!(records, count);
-        let mut dictionary = BatchDictionary::default();
-        let mut sent = 0;
-        for batch in BatchEncoder::default().encode(data, 1 << 12).expect("they were encoded") {
-            for definition in &batch.definitions {
-                let defined = dictionary.define(definition.number, &definition.bytes);
-                defined.expect("a definition of ours");
-            }
-            let read = Batch::read(&batch.block, &dictionary).expect("a batch of ours");
-            sent += check(&read.block).expect("sound");
-        }
-        assert_eq!(sent, count);
-    }
-    // The same bytes as what a peer sends: a definition, then a block.
-    let mut dictionary = BatchDictionary::default();
-    if let Some((length, rest)) = data.split_first()
-        && let Some((definition, block)) = rest.split_at_checked(usize::from(*length))
-    {
-        let _ = dictionary.define(0, definition);
-        if let Ok(batch) = Batch::read(block, &dictionary) {
-            check(&batch.block);
-        }
     }
     // A block whose checksums hold, whatever is in it.
     let mut sealed = data.to_vec();
