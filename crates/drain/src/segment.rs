@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) use logdrive_store::{digest, has_small_blocks, is_segment};
+pub(crate) use logdrive_store::{digest, is_compact, is_segment};
 
 /// Set if segments can be written in this build.
 pub(crate) const IS_BUILT_IN: bool = true;

@@ -65,8 +65,8 @@ pub(crate) fn is_segment(_: &[u8]) -> bool {
     false
 }
 
-pub(crate) fn has_small_blocks(_: impl Read + Seek) -> io::Result<bool> {
-    Ok(false)
+pub(crate) fn is_compact(_: impl Read + Seek, _: Option<i32>) -> io::Result<bool> {
+    Ok(true)
 }
 
 pub(crate) fn digest(_: impl Read + Seek) -> io::Result<Option<(u64, u64)>> {

@@ -27,6 +27,8 @@ fn options(dir: &Path, work: Work) -> FileOptions {
     }
     if let Work::Cold { .. } = work {
         options.rotated.cold_dir = Some(dir.join("cold"));
+    }
+    if work.is_of_age() {
         options.rotated.cold_after = Some(Duration::from_secs(3));
     }
     options.keep_files = (work == Work::Removal).then_some(2);
@@ -44,15 +46,28 @@ enum Work {
     Cold {
         is_segments: bool,
     },
+    /// Stronger compression of segments where they are.
+    CompressionAgain,
 }
 
 impl Work {
     fn is_slow(self) -> bool {
-        matches!(self, Self::Compaction | Self::Cold { .. })
+        matches!(
+            self,
+            Self::Compaction | Self::Cold { .. } | Self::CompressionAgain
+        )
+    }
+
+    /// It begins with files of an age.
+    fn is_of_age(self) -> bool {
+        matches!(self, Self::Cold { .. } | Self::CompressionAgain)
     }
 
     fn is_segments(self) -> bool {
-        matches!(self, Self::Compaction | Self::Cold { is_segments: true })
+        matches!(
+            self,
+            Self::Compaction | Self::Cold { is_segments: true } | Self::CompressionAgain
+        )
     }
 }
 
@@ -66,7 +81,7 @@ fn live(dir: &Path, work: Work, operations: u64) {
     let mut notes = fs::File::create(dir.join("written")).expect("made");
     for number in 1..=CHUNKS {
         let (mut chunk, mut now_ns) = (chunks.next(LINES), NOW_NS + number * SECOND_NS / 4);
-        if let Work::Cold { .. } = work {
+        if work.is_of_age() {
             now_ns = NOW_NS + 2 * number * SECOND_NS;
         }
         if work.is_segments() {
@@ -150,7 +165,12 @@ fn kill_at_each_step(test: &str, work: Work) {
         return live(dir, work, operations.parse().expect("a number"));
     }
     // A life with compaction or moves has some hundred operations: a third of them takes long enough.
-    let every = if work.is_slow() { 3 } else { 1 };
+    let every = match work {
+        // Its steps on the disk are those of a compaction.
+        Work::CompressionAgain => 11,
+        work if work.is_slow() => 3,
+        _ => 1,
+    };
     for operations in (0u64..).step_by(every) {
         let dir = tempfile::tempdir().expect("a directory");
         let life = this_test(test)
@@ -211,6 +231,13 @@ fn a_compaction_that_is_killed_at_any_step_leaves_each_record_once() {
 fn a_move_of_segments_that_is_killed_at_any_step_leaves_each_record_once() {
     let test = "a_move_of_segments_that_is_killed_at_any_step_leaves_each_record_once";
     kill_at_each_step(test, Work::Cold { is_segments: true });
+}
+
+#[cfg(feature = "segments")]
+#[test]
+fn a_stronger_compression_that_is_killed_at_any_step_leaves_each_record_once() {
+    let test = "a_stronger_compression_that_is_killed_at_any_step_leaves_each_record_once";
+    kill_at_each_step(test, Work::CompressionAgain);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod file_support;
 use file_support::*;
 use logdrive_drain::file::{Compacted, Compress, FileOptions, LogFile, compact_segment};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,6 +74,57 @@ fn old_files_go_to_the_cold_directory_and_the_rules_count_both() {
     settle(&open(&options));
     assert_eq!((names(&logs).len(), names(&cold).len()), (4, 1));
     assert_eq!(names(&cold).first(), cold_names.last());
+}
+
+/// Time of the last change of each file, by name.
+fn changes(dir: &Path) -> Vec<(String, (i64, i64))> {
+    let change = |name: String| {
+        let metadata = fs::metadata(dir.join(&name)).expect("a file");
+        let at = (metadata.ctime(), metadata.ctime_nsec());
+        (name, at)
+    };
+    names(dir).into_iter().map(change).collect()
+}
+
+#[test]
+fn old_segments_are_compressed_again_in_their_place_and_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut options = options(dir.path());
+    let (mut file, mut chunks) = (open(&options), Chunks::default());
+    write(&mut file, &mut chunks, 6);
+    drop(file);
+    let logs = dir.path().join("logs");
+    let before = changes(&logs);
+    options.rotated.cold_after = Some(Duration::from_secs(3));
+    let mut file = open(&options);
+    write(&mut file, &mut chunks, 1);
+    assert_eq!(notices(&mut file), [""; 0]);
+    drop(file);
+    let after = changes(&logs);
+    let is_same: Vec<bool> = before
+        .iter()
+        .zip(&after)
+        .map(|(one, other)| one.1 == other.1)
+        .collect();
+    // Those of the last three seconds are not old; the last one was the log itself.
+    assert_eq!(
+        is_same.iter().filter(|is_same| !**is_same).count(),
+        3,
+        "{before:?} {after:?}"
+    );
+    assert_eq!(lines(&logs), all(&chunks));
+    // What was compressed says so: the pass of another process leaves it as it is.
+    let mut file = open(&options);
+    write(&mut file, &mut chunks, 1);
+    assert_eq!(notices(&mut file), [""; 0]);
+    let last = changes(&logs);
+    let again = after.iter().zip(&last).filter(|(one, other)| one.1 != other.1);
+    assert_eq!(
+        again.count(),
+        2,
+        "the one that became old, and the one that was rotated"
+    );
+    assert_eq!(lines(&logs), all(&chunks));
 }
 
 #[test]

@@ -118,6 +118,7 @@ impl BatchWriter {
             groups,
             spine: head.spine,
             filter: Vec::new(),
+            zstd_level: None,
         };
         self.filter.build(&mut stored.filter);
         stored.encode(&mut self.compressor, out);

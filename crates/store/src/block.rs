@@ -50,6 +50,8 @@ pub struct Encoder {
     threads: Vec<u64>,
     shape: Vec<u8>,
     body: Vec<u8>,
+    /// Level of zstd, where it is not the usual one.
+    zstd_level: Option<u8>,
 }
 
 /// Lines of a block that were taken apart, before their groups are known.
@@ -92,6 +94,7 @@ impl Encoder {
         };
         Self {
             tools,
+            zstd_level: u8::try_from(level).ok(),
             ..Self::default()
         }
     }
@@ -222,6 +225,7 @@ impl Encoder {
             groups: Vec::new(),
             spine: ([0; 3], 0),
             filter: Vec::new(),
+            zstd_level: self.zstd_level,
         }
     }
 

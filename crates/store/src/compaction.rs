@@ -26,22 +26,23 @@ pub enum Compaction {
     Damaged,
 }
 
-/// Returns true if two neighbouring blocks of a segment would fit into one. Reads the heads alone, at most up to the first
-/// such pair.
+/// Returns true if no two neighbouring blocks of a segment would fit into one, and all were written with a level of zstd at least as
+/// high as the one that is given. Reads the heads alone, at most up to the first that shows the contrary.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn has_small_blocks<R: Read + Seek>(file: R) -> io::Result<bool> {
+pub fn is_compact<R: Read + Seek>(file: R, level: Option<i32>) -> io::Result<bool> {
     let mut reader = SegmentReader::new(file);
     let (mut before, mut is_found) = (None, false);
     let block = reader.next_block(|head| {
         let size = (head.records, head.rows_bytes);
-        is_found = before.is_some_and(|before| fit_together(before, size));
+        let is_weak = level.is_some_and(|level| i32::from(head.zstd_level.unwrap_or(0)) < level);
+        is_found = is_weak || before.is_some_and(|before| fit_together(before, size));
         before = Some(size);
         is_found
     })?;
-    // A pair whose second block is damaged counts, too: whoever writes them anew finds the damage.
-    Ok(block.is_some() || is_found)
+    // A block that shows it and is damaged counts, too: whoever writes them anew finds the damage.
+    Ok(block.is_none() && !is_found)
 }
 
 fn fit_together(one: (usize, usize), other: (usize, usize)) -> bool {
@@ -51,7 +52,7 @@ fn fit_together(one: (usize, usize), other: (usize, usize)) -> bool {
 /// Writes the records of a segment as full blocks. `is_stopped` is asked before each block.
 ///
 /// ```
-/// use logdrive_store::{Compaction, SegmentWriter, compact, has_small_blocks};
+/// use logdrive_store::{Compaction, SegmentWriter, compact, is_compact};
 /// use std::io::Cursor;
 /// let mut writer = SegmentWriter::new(Vec::new());
 /// for time in 0..3 {
@@ -59,10 +60,10 @@ fn fit_together(one: (usize, usize), other: (usize, usize)) -> bool {
 ///     writer.flush()?;
 /// }
 /// let small = std::mem::take(writer.file_mut());
-/// assert!(has_small_blocks(Cursor::new(&small))?);
+/// assert!(!is_compact(Cursor::new(&small), None)?);
 /// let mut full = SegmentWriter::new(Vec::new()).fill_blocks();
 /// assert_eq!(compact(Cursor::new(&small), &mut full, &|| false)?, Compaction::Written(3));
-/// assert!(!has_small_blocks(Cursor::new(full.file_mut()))?);
+/// assert!(is_compact(Cursor::new(full.file_mut()), None)?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///

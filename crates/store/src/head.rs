@@ -110,6 +110,8 @@ pub struct BlockHead {
     /// Lengths of the columns of order, times and threads, and their checksum.
     pub(crate) spine: ([usize; 3], u32),
     pub(crate) filter: Vec<u8>,
+    /// Level of zstd with which it was written, where it is not the usual one.
+    pub(crate) zstd_level: Option<u8>,
 }
 
 /// Lengths of a head whose checksum was not looked at.
@@ -221,10 +223,13 @@ impl BlockHead {
             groups: Vec::new(),
             spine: ([0; 3], 0),
             filter: bytes.get(filter_at..).unwrap_or(&[]).to_vec(),
+            zstd_level: None,
         };
         let numbers = head.read_dictionary(&dictionary, batch)?;
         let columns = head.groups.iter().map(|group| group.columns.len()).sum();
-        let mut summaries = summary::read_all(&mut packed, columns)?.into_iter();
+        let (summaries, zstd_level) = summary::read_all(&mut packed, columns)?;
+        head.zstd_level = zstd_level;
+        let mut summaries = summaries.into_iter();
         for group in &mut head.groups {
             group.summaries = summaries.by_ref().take(group.columns.len()).collect();
         }
@@ -309,7 +314,7 @@ impl BlockHead {
         out.extend_from_slice(&self.times.1.to_le_bytes());
         compressor.put(out, &self.dictionary(numbers));
         let summaries = self.groups.iter().flat_map(|group| &group.summaries);
-        summary::put_all(summaries.copied(), compressor, out);
+        summary::put_all(summaries.copied(), self.zstd_level, compressor, out);
         out.extend_from_slice(&self.filter);
         let length = (out.len() - start) as u32;
         out[start + 12..start + 16].copy_from_slice(&length.to_le_bytes());

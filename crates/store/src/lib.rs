@@ -37,7 +37,7 @@ pub use batch_writer::{BatchWriter, StoredCallsite};
 pub use block::{Block, Encoder, GroupColumn};
 pub use block_records::BlockRecords;
 pub use columns::{StoredColumn, StoredValues};
-pub use compaction::{Compaction, compact, digest, has_small_blocks};
+pub use compaction::{Compaction, compact, digest, is_compact};
 pub use dictionary::{BatchDictionary, DictionaryCallsite, DictionaryThread};
 pub use error::StoreError;
 pub use filter::{TokenFilter, tokens};

@@ -115,32 +115,39 @@ impl ColumnSummary {
     }
 }
 
-/// Writes the summaries of all columns; nothing where nothing is known.
+/// Writes the summaries of all columns, and behind them the level of zstd of the columns where it is not the usual one; nothing
+/// where nothing is known.
 pub(crate) fn put_all(
     summaries: impl Iterator<Item = ColumnSummary>,
+    zstd_level: Option<u8>,
     compressor: &mut Compressor,
     out: &mut Vec<u8>,
 ) {
     let mut bytes = Vec::new();
     summaries.for_each(|summary| summary.put(&mut bytes));
+    bytes.extend(zstd_level);
     if bytes.iter().any(|byte| *byte != UNKNOWN) {
         compressor.put(out, &bytes);
     }
 }
 
-/// Reads the summaries of so many columns. Where a kind is not known, nothing is known of what follows it: then there are fewer.
-pub(crate) fn read_all(input: &mut Input<'_>, columns: usize) -> Result<Vec<ColumnSummary>, StoreError> {
+/// Reads the summaries of so many columns, and the level of zstd. Where a kind is not known, nothing is known of what follows it:
+/// then there are fewer, and there is no level.
+pub(crate) fn read_all(
+    input: &mut Input<'_>,
+    columns: usize,
+) -> Result<(Vec<ColumnSummary>, Option<u8>), StoreError> {
     let mut summaries = Vec::new();
     if input.is_empty() {
-        return Ok(summaries);
+        return Ok((summaries, None));
     }
     let bytes = decompress(input, HEAD_BYTES_MAX)?;
     let mut rest = Input::new(&bytes, "summaries");
     while summaries.len() < columns {
         match ColumnSummary::read(&mut rest)? {
             Some(summary) => summaries.push(summary),
-            None => break,
+            None => return Ok((summaries, None)),
         }
     }
-    Ok(summaries)
+    Ok((summaries, rest.u8().ok()))
 }

@@ -4,7 +4,7 @@ mod support;
 
 use logdrive_store::{
     Block, BlockHead, Compaction, Encoder, RowCallsite, RowThread, RowWriter, Rows, SegmentReader,
-    SegmentWriter, StoreError, compact, digest, has_small_blocks,
+    SegmentWriter, StoreError, compact, digest, is_compact,
 };
 use logdrive_testkit::Random;
 use logdrive_wire::kind::FieldKind;
@@ -430,7 +430,7 @@ fn compaction_keeps_records_of_every_kind_and_their_order() {
                     .map(|row| (row.callsite, row.level, row.unix_ns, row.payload)),
             );
         }
-        assert!(has_small_blocks(Cursor::new(&bytes)).expect("memory"));
+        assert!(!is_compact(Cursor::new(&bytes), None).expect("memory"));
         for level in [3, 19] {
             let mut full = SegmentWriter::new(Vec::new()).fill_blocks().level(level);
             let done = compact(Cursor::new(&bytes), &mut full, &|| false).expect("memory");
@@ -443,7 +443,9 @@ fn compaction_keeps_records_of_every_kind_and_their_order() {
                 .map(|row| (row.callsite, row.level, row.unix_ns, row.payload))
                 .collect();
             assert!(read == expected, "seed {seed}");
-            assert!(!has_small_blocks(Cursor::new(&full)).expect("memory"));
+            for (wanted, is_enough) in [(None, true), (Some(2), true), (Some(19), level == 19)] {
+                assert_eq!(is_compact(Cursor::new(&full), wanted).expect("memory"), is_enough);
+            }
             assert_eq!(
                 digest(Cursor::new(&full)).expect("memory"),
                 digest(Cursor::new(&bytes)).expect("memory")

@@ -32,8 +32,8 @@ pub(crate) fn is_segment_named(storage: &dyn Storage, dir: &File, name: &str) ->
     matches!(file, Ok(Some(file)) if is_segment(storage, &file).unwrap_or(false))
 }
 
-/// Rewrites the segment `name` in full blocks where it has small ones, or at a level of zstd where one is given. After an
-/// error or a stop it is as it was.
+/// Rewrites the segment `name` in full blocks where it has small ones, or blocks of a lower level of zstd than the one that is
+/// given. After an error or a stop it is as it was.
 pub(crate) fn compact(
     storage: &dyn Storage,
     dir: &File,
@@ -45,7 +45,7 @@ pub(crate) fn compact(
     let Some((source, stat)) = lock_file(storage, dir, name, OpenMode::ReadOnly)? else {
         return Ok(Outcome::InUse);
     };
-    if level.is_none() && !segment::has_small_blocks(reader(storage, &source))? {
+    if segment::is_compact(reader(storage, &source), level)? {
         return Ok(Outcome::AsItIs);
     }
     let temporary = format!("{name}{COMPACT_ENDING}");

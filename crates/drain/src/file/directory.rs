@@ -35,6 +35,7 @@ pub(crate) struct LogDirectory {
     pub(crate) notices: Notices,
     /// Rotated segments that passes need not look at again.
     compact_files: CompactFiles,
+    cold_files: CompactFiles,
     /// Directories with sessions of dead processes that may have begun to write to the log.
     pub(crate) run_dirs: Arc<[PathBuf]>,
     /// All users may make files here (with the sticky bit): files of others are refused.
@@ -70,6 +71,7 @@ impl LogDirectory {
             dir: Arc::new(dir),
             notices,
             compact_files: CompactFiles::default(),
+            cold_files: CompactFiles::default(),
             run_dirs: Arc::default(),
             shared,
             unsynced_names: UnsyncedNames { own: true, parents },
@@ -97,6 +99,7 @@ impl LogDirectory {
             unsynced: unsynced.clone(),
             has_segments,
             compact_files: self.compact_files.clone(),
+            cold_files: self.cold_files.clone(),
             cold: OnceLock::new(),
         }
     }

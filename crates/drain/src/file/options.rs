@@ -125,8 +125,10 @@ crate::options! {
         /// on their way there, with zstd-19. The rules of retention count files of both directories.
         cold_dir: (rotated.cold_dir) => Row::of(Kind::Path(limits::PATH_BYTES_MAX))
             .unset("all stay beside the file", "\"/mnt/archive/shop\""),
-        /// Rotated files go to cold_dir when their last record is older than this.
-        cold_after: (rotated.cold_after) => Row::of(Kind::Time(limits::KEEP_AGE)).unset("1 day", "\"1d\""),
+        /// Rotated files go to cold_dir when their last record is older than this. Without cold_dir segments are compressed again
+        /// in their place, with zstd-19, by a thread of low priority, behind the next rotation.
+        cold_after: (rotated.cold_after) => Row::of(Kind::Time(limits::KEEP_AGE))
+            .unset("1 day with cold_dir, else never", "\"1d\""),
     }
 }
 
@@ -145,7 +147,7 @@ pub struct RotatedFiles {
     pub delay_compress: bool,
     /// Directory for those that are older than `cold_after`.
     pub cold_dir: Option<PathBuf>,
-    /// Age at which they go there.
+    /// Age at which they go there, or at which segments are compressed again in their place.
     pub cold_after: Option<Duration>,
     /// Segments are not compacted: somebody reads them from block to block.
     pub keeps_blocks: bool,
@@ -220,9 +222,6 @@ impl FileOptions {
             .is_some_and(|header| header.len() > HEADER_BYTES_MAX)
         {
             return refuse(format!("the header is longer than {HEADER_BYTES_MAX} bytes"));
-        }
-        if self.rotated.cold_dir.is_none() && self.rotated.cold_after.is_some() {
-            return refuse("cold_after does nothing without cold_dir: give that, too".into());
         }
         if self.rotated.cold_dir.is_some() && self.rotated.cold_dir.as_deref() == self.path.parent() {
             return refuse("cold_dir is the directory of the log: give another".into());

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::compact::{compact, is_segment_named, move_to_cold};
 use super::compress::{Outcome, compress, drop_twin, lock_file};
 use super::error::{FileError, FileOperation};
-use super::limits::{COLD_AFTER, LISTED_MAX};
+use super::limits::{COLD_AFTER, COLD_LEVEL, LISTED_MAX};
 use super::names::{Form, Names, Rotated};
 use super::notices::Notices;
 use super::open_dir::open_dir;
@@ -36,6 +36,8 @@ pub(crate) struct Tidy {
     /// The log has had blocks of segments, so that rotated files are compacted.
     pub(crate) has_segments: bool,
     pub(crate) compact_files: CompactFiles,
+    /// Those that are old and need no stronger compression.
+    pub(crate) cold_files: CompactFiles,
     /// The cold directory, once a pass has opened it.
     pub(crate) cold: OnceLock<Option<Arc<File>>>,
 }
@@ -102,9 +104,8 @@ impl Tidy {
         if self.options.rotated.delay_compress {
             leave_newest_plain(&mut listing);
         }
-        let is_done = is_slow
-            && self.compress_all(&mut listing, stop)
-            && self.move_old_to_cold(&mut listing, now_unix_s, stop);
+        let is_done =
+            is_slow && self.compress_all(&mut listing, stop) && self.cool_old(&mut listing, now_unix_s, stop);
         if is_done && self.options.keep_bytes.is_some() {
             self.retain(&mut listing, &self.options, now_unix_s);
         }
@@ -288,16 +289,77 @@ impl Tidy {
         true
     }
 
-    /// Moves files to the cold directory that are old enough, oldest first; whether it came to the end of the list.
-    fn move_old_to_cold(&self, listing: &mut Listing, now_unix_s: i64, stop: &AtomicBool) -> bool {
-        let after = self.options.rotated.cold_after.unwrap_or(COLD_AFTER);
-        let Some(cold) = self.cold() else {
-            return true;
-        };
+    /// Treats files that are old enough: they go to the cold directory, or segments are compressed again where they are; whether it
+    /// came to the end of the list.
+    fn cool_old(&self, listing: &mut Listing, now_unix_s: i64, stop: &AtomicBool) -> bool {
+        let rotated = &self.options.rotated;
+        let after = rotated.cold_after.unwrap_or(COLD_AFTER);
         let is_old = |rotated: &Rotated| {
             u64::try_from(now_unix_s - rotated.unix_s).is_ok_and(|age_s| age_s > after.as_secs())
         };
-        for (_, files) in listing.iter_mut().filter(|(rotated, _)| is_old(rotated)) {
+        let old = listing.iter_mut().filter(|(rotated, _)| is_old(rotated));
+        let mut old = old.map(|(_, files)| files);
+        match self.cold() {
+            Some(cold) => self.move_all_to_cold(&mut old, cold, stop),
+            None if self.has_segments && rotated.cold_dir.is_none() && rotated.cold_after.is_some() => {
+                self.compress_again(&mut old, stop)
+            }
+            None => true,
+        }
+    }
+
+    /// Compresses segments with the level of cold ones, oldest first; whether it came to the end of the list.
+    fn compress_again(&self, old: &mut dyn Iterator<Item = &mut Vec<Found>>, stop: &AtomicBool) -> bool {
+        for files in old {
+            let is_due = |found: &&mut Found| {
+                found.form == Form::Plain && found.stat.bytes > 0 && !self.cold_files.has(&found.stat)
+            };
+            let Some(found) = files.iter_mut().find(is_due) else {
+                continue;
+            };
+            // Relaxed: the flag carries no data.
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let storage = self.storage.as_ref();
+            let outcome = match is_segment_named(storage, &self.dir, &found.name) {
+                true => compact(
+                    storage,
+                    &self.dir,
+                    &found.name,
+                    Some(COLD_LEVEL),
+                    stop,
+                    &self.unsynced,
+                ),
+                false => Ok(Outcome::AsItIs),
+            };
+            match outcome {
+                Ok(Outcome::Done) => {
+                    if let Ok(stat) = storage.stat(&self.dir, Path::new(&found.name)) {
+                        found.stat = stat;
+                        self.compact_files.note(&stat);
+                        self.cold_files.note(&stat);
+                    }
+                }
+                Ok(Outcome::AsItIs | Outcome::Damaged) => self.cold_files.note(&found.stat),
+                Ok(Outcome::InUse) => {}
+                Ok(Outcome::Stopped) => return false,
+                Err(cause) => self
+                    .notices
+                    .push(self.failed(FileOperation::Compress, &found.name, cause)),
+            }
+        }
+        true
+    }
+
+    /// Moves files to the cold directory, oldest first; whether it came to the end of the list.
+    fn move_all_to_cold(
+        &self,
+        old: &mut dyn Iterator<Item = &mut Vec<Found>>,
+        cold: &File,
+        stop: &AtomicBool,
+    ) -> bool {
+        for files in old {
             let is_hot =
                 |found: &Found| !found.is_cold && found.form != Form::Temporary && found.stat.bytes > 0;
             let Some(hot) = files.iter().position(is_hot) else {
