@@ -98,6 +98,12 @@ pub(crate) const PAGES_WANTED: u64 = 1 << 16;
 /// Pages of one log that have an entry in the index; a log that has grown beyond that is shown without counts there.
 pub(crate) const PAGES_INDEXED_MAX: u32 = 1 << 20;
 
+/// Bytes that a search looks through at a time: it reads those of a record more, and is to be stopped soon.
+pub(crate) const SEARCH_STRETCH_BYTES: u64 = 4 << 20;
+
+/// Threads of a search: each takes the memory of a stretch, and more are faster than memory.
+pub(crate) const SEARCH_THREADS_MAX: usize = 16;
+
 /// Bytes of pages that are kept in memory.
 pub(crate) const PAGES_KEPT_BYTES_MAX: usize = 64 << 20;
 

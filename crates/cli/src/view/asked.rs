@@ -3,6 +3,7 @@
 use crate::instant::now_unix_ns;
 use logdrive_query::Query;
 use logdrive_reader::Filter;
+use logdrive_reader::pages::Pattern;
 use regex::bytes::{Regex, RegexBuilder};
 
 /// Bytes of a compiled search, as the query language has it.
@@ -52,6 +53,24 @@ impl Search {
             pattern,
         })
     }
+
+    /// The same for threads that search.
+    pub(super) fn pattern(&self) -> Pattern {
+        let pattern = self.pattern.clone();
+        Pattern {
+            matches: Box::new(move |bytes| pattern.is_match(bytes)),
+            is_local: is_local(&self.text),
+        }
+    }
+}
+
+/// Returns whether bytes with a record that matches match as well: where nothing asks for the start or the end of the record. `false`
+/// where that is not seen from the text.
+fn is_local(text: &str) -> bool {
+    let may_turn_off_lines = text.contains("(?") && text.contains('-');
+    // The end of a line may follow what takes its line break, or a start of a line that is the end of the record.
+    let may_end = text.contains('$') && (text.contains(['\\', '[', '^']) || text.contains("(?"));
+    !text.contains("\\A") && !text.contains("\\z") && !may_turn_off_lines && !may_end
 }
 
 impl Asked {
@@ -94,6 +113,16 @@ mod tests {
         assert!(finds("time.ut", b"a Timeout"));
         assert!(!finds("Time", b"a timeout"));
         assert!(Search::read("(").is_err_and(|error| error.contains("group")));
+    }
+
+    #[test]
+    fn a_search_that_asks_for_the_end_of_a_record_looks_at_each() {
+        for text in ["timeout", "a.*b$", "^a", r"id=\d+", "(?i)a|b", r"a\s+b"] {
+            assert!(is_local(text), "{text}");
+        }
+        for text in [r"\Aa", r"a\z", r"a\s$", "a[^b]$", "(?-m)^a", "(?s)a.$", "^$"] {
+            assert!(!is_local(text), "{text}");
+        }
     }
 
     #[test]

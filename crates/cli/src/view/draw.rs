@@ -111,7 +111,10 @@ fn draw_top(frame: &mut Frame<'_>, model: &mut Model, area: Rect, palette: Paint
     }
     let (done, all) = model.line.index().progress(model.line.is_filtered());
     if model.is_searching() {
-        right.push_str("searching  ");
+        match model.searched_percent() {
+            Some(percent) => right.push_str(&format!("searching {percent} %  ")),
+            None => right.push_str("searching  "),
+        }
     }
     if done < all {
         right.push_str(&format!("index {} %  ", done * 100 / all.max(1)));

@@ -152,7 +152,7 @@ impl Viewer {
         self.look_at = Instant::now() + if is_soon { LIVE_EVERY } else { LOOK_EVERY };
         let is_counting = before.0 < before.1;
         let counts = self.model.histogram.is_open && self.model.histogram.count(&mut self.model.line);
-        looked.has_changed || has_failed || is_counting || counts
+        looked.has_changed || has_failed || is_counting || counts || self.model.is_searching()
     }
 
     /// Waits for a key, a signal or the next look; whether this is the end.

@@ -15,7 +15,7 @@ use crate::instant::{Edge, now_unix_ns, read_instant_in};
 use crate::output::safe;
 use jiff::tz::TimeZone;
 use logdrive_reader::pages::{
-    Budget, Direction, RecordPlace, RecordReader, Step, TimeLine, Walk, WalkFrom, Want,
+    Budget, Direction, PageSearch, RecordPlace, RecordReader, Step, TimeLine, Walk, WalkFrom, Want,
 };
 use logdrive_wire::Level;
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ const STEPS_MAX: usize = 1_000;
 struct Job {
     walk: Walk,
     wanted: Wanted,
+    /// The threads that search for a text.
+    search: Option<PageSearch>,
 }
 
 #[derive(Debug, Clone)]
@@ -116,6 +118,12 @@ impl Model {
         self.job.is_some()
     }
 
+    /// Part of the logs that a search for a text has looked through, in percent.
+    pub(super) fn searched_percent(&self) -> Option<u64> {
+        let (done, all) = self.job.as_ref()?.search.as_ref()?.progress();
+        (all > 0).then(|| done * 100 / all)
+    }
+
     pub(super) fn say(&mut self, tone: Tone, text: impl Into<String>) {
         self.message = Some((tone, text.into()));
     }
@@ -125,15 +133,12 @@ impl Model {
         let mut budget = Budget::bytes(bytes);
         let mut changed = false;
         if let Some(mut job) = self.job.take() {
-            let search = |pattern: &Search| pattern.pattern.clone();
-            let step = match &job.wanted {
-                Wanted::Level(level) => self.line.step(&mut job.walk, Want::Level(*level), &mut budget),
-                Wanted::Text(text) => {
-                    let pattern = search(text);
-                    let is_found = |bytes: &[u8]| pattern.is_match(bytes);
-                    self.line.step(&mut job.walk, Want::Match(&is_found), &mut budget)
-                }
+            let want = match (&job.wanted, &job.search) {
+                (_, Some(search)) => Want::Match(search),
+                (Wanted::Level(level), None) => Want::Level(*level),
+                (Wanted::Text(_), None) => Want::Passing,
             };
+            let step = self.line.step(&mut job.walk, want, &mut budget);
             match step {
                 Step::NotYet => self.job = Some(job),
                 Step::Found(place) => self.show(place),
@@ -408,7 +413,14 @@ impl Model {
         if let Some(cursor) = self.window.cursor() {
             self.is_following = false;
             let walk = self.line.walk(behind(cursor, direction), direction);
-            self.job = Some(Job { walk, wanted });
+            let search = match &wanted {
+                Wanted::Level(_) => Ok(None),
+                Wanted::Text(search) => self.line.search(&walk, search.pattern()).map(Some),
+            };
+            match search {
+                Ok(search) => self.job = Some(Job { walk, wanted, search }),
+                Err(error) => self.say(Tone::Wrong, safe(&format!("no thread to search with: {error}"))),
+            }
         }
     }
 

@@ -115,6 +115,11 @@ impl PagedLog {
         self.page_bytes
     }
 
+    /// Returns whether the log is a segment, whose pages are its blocks.
+    pub(crate) fn is_segment(&self) -> bool {
+        self.blocks.is_some()
+    }
+
     /// Looks whether the log has changed.
     ///
     /// # Errors
@@ -182,7 +187,14 @@ impl PagedLog {
 
     /// Reads so many bytes, or those up to the end of the file.
     fn bytes(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
+        let mut bytes = Vec::new();
+        self.bytes_into(offset, length, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same, into memory that is used again.
+    pub(crate) fn bytes_into(&self, offset: u64, length: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+        bytes.resize(length, 0);
         let mut filled = 0;
         while filled < length {
             let room = bytes.get_mut(filled..).unwrap_or_default();
@@ -194,7 +206,7 @@ impl PagedLog {
             }
         }
         bytes.truncate(filled);
-        Ok(bytes)
+        Ok(())
     }
 }
 

@@ -3,15 +3,30 @@
 use super::index::{PageFacts, PageIndex};
 use super::indexer::{Indexer, Task};
 use super::page::{Page, PageRecord};
+use super::page_search::{PageSearch, Pattern, Seen};
 use super::paged_log::{Change, PagedLog};
-use super::walk::{Direction, Head, RecordPlace, Step, Walk, WalkFrom, Want};
+use super::walk::{Direction, Head, RecordPlace, Step, Walk, WalkFrom};
 use crate::filter::{Filter, LineFilter};
-use crate::limits::PAGES_KEPT_BYTES_MAX;
+use crate::limits::{PAGES_KEPT_BYTES_MAX, SEARCH_STRETCH_BYTES};
 use crate::times::Times;
 use jiff::tz::TimeZone;
+use logdrive_wire::Level;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
+
+/// Records that a walk stops at.
+#[derive(Debug, Clone, Copy)]
+pub enum Want<'a> {
+    /// Each, whether or not it passes the filter.
+    All,
+    /// Those that pass the filter.
+    Passing,
+    /// Those that pass the filter and have this level or a higher one.
+    Level(Level),
+    /// Those that pass the filter and match what is searched.
+    Match(&'a PageSearch),
+}
 
 /// Bytes of pages that may be read before a step has to come back.
 #[derive(Debug, Clone, Copy)]
@@ -349,6 +364,14 @@ impl TimeLine {
         Walk { direction, heads }
     }
 
+    /// Begins to search for what matches, from the place of a walk on.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn search(&self, walk: &Walk, pattern: Pattern) -> std::io::Result<PageSearch> {
+        PageSearch::start(&self.logs, walk, pattern, SEARCH_STRETCH_BYTES)
+    }
+
     /// Goes on to the next record that is wanted.
     pub fn step(&mut self, walk: &mut Walk, want: Want<'_>, budget: &mut Budget) -> Step {
         let mut is_whole = true;
@@ -404,6 +427,16 @@ impl TimeLine {
                     continue;
                 }
             }
+            match self.sought(log, number, want, limit) {
+                Sought::Read => {}
+                Sought::LeaveOut => {
+                    end = (number, 0);
+                    (number, record) = (number + 1, 0);
+                    continue;
+                }
+                Sought::Wait => return (Head::From(number, record), false),
+                Sought::Behind => return (Head::From(number, record), true),
+            }
             if !self.is_ready(log, number, want, budget) {
                 return (Head::From(number, record), false);
             }
@@ -456,6 +489,15 @@ impl TimeLine {
                     continue;
                 }
             }
+            match self.sought(log, number, want, limit) {
+                Sought::Read => {}
+                Sought::LeaveOut => {
+                    record = 0;
+                    continue;
+                }
+                Sought::Wait => return (Head::From(number, record), false),
+                Sought::Behind => return (Head::From(number, record), true),
+            }
             if !self.is_ready(log, number, want, budget) {
                 return (Head::From(number, record), false);
             }
@@ -474,6 +516,32 @@ impl TimeLine {
                 }
             }
             record = 0;
+        }
+    }
+
+    /// What to do with a page, by what a search has seen of it. `limit` is a record of another log that was found.
+    fn sought(&mut self, log: u32, page: u32, want: Want<'_>, limit: Option<RecordPlace>) -> Sought {
+        let Want::Match(search) = want else {
+            return Sought::Read;
+        };
+        let seen = search.seen(log, page);
+        if seen != Seen::Perhaps
+            && let Some(limit) = limit.filter(|_| search.begins_stretch(log, page))
+        {
+            let kept = self.page(log, page);
+            let records = kept.records();
+            let is_behind = match search.direction(log) {
+                Direction::Forwards => records.first().is_some_and(|first| first.unix_ns > limit.unix_ns),
+                Direction::Backwards => records.last().is_some_and(|last| last.unix_ns < limit.unix_ns),
+            };
+            if is_behind {
+                return Sought::Behind;
+            }
+        }
+        match seen {
+            Seen::Perhaps => Sought::Read,
+            Seen::Nothing => Sought::LeaveOut,
+            Seen::NotYet => Sought::Wait,
         }
     }
 
@@ -515,6 +583,18 @@ impl TimeLine {
     }
 }
 
+/// Treatment of a page that a search has seen, or not.
+enum Sought {
+    /// It may have what is searched.
+    Read,
+    /// It has nothing.
+    LeaveOut,
+    /// It was not seen yet.
+    Wait,
+    /// It lies behind a record of another log that was found.
+    Behind,
+}
+
 fn place_of(record: &PageRecord, log: u32, page: u32, number: usize) -> RecordPlace {
     RecordPlace {
         unix_ns: record.unix_ns,
@@ -534,7 +614,7 @@ fn is_wanted(page: &Page, number: usize, passes: Option<&Vec<bool>>, want: Want<
     match want {
         Want::All | Want::Passing => true,
         Want::Level(least) => record.level.is_some_and(|level| level >= least),
-        Want::Match(matches) => matches(&page.plain(record)),
+        Want::Match(search) => search.matches(&page.plain(record)),
     }
 }
 
@@ -542,7 +622,6 @@ fn is_wanted(page: &Page, number: usize, passes: Option<&Vec<bool>>, want: Want<
 mod tests {
     use super::*;
     use logdrive_query::Query;
-    use logdrive_wire::Level;
     use std::io::Write;
 
     /// Two logs: one of even, one of odd seconds, and every tenth second an error, with the numbers of the seconds.
@@ -662,39 +741,86 @@ mod tests {
             3,
         );
         assert_eq!(errors, [3, 13, 23]);
-        let has = |bytes: &[u8]| memchr::memmem::find(bytes, b"id=49").is_some();
-        let found = ids(
-            &mut line,
-            WalkFrom::End,
-            Direction::Backwards,
-            Want::Match(&has),
-            3,
-        );
-        assert_eq!(found, [4_999, 4_998, 4_997]);
         let query = Query::parse_filter("id:range[100,110) -level:error").expect("a query");
         line.set_filter(Some(Filter::default().asking(query.plan(0))));
         let passing = ids(&mut line, WalkFrom::Start, Direction::Forwards, Want::Passing, 99);
         assert_eq!(passing, [100, 101, 102, 104, 105, 106, 107, 108, 109]);
     }
 
+    /// A search of a page at a time, as far as a page has a stretch of its own.
+    fn search(line: &TimeLine, walk: &Walk, text: &'static str, is_local: bool) -> PageSearch {
+        let finder = memchr::memmem::Finder::new(text);
+        let pattern = Pattern {
+            matches: Box::new(move |bytes| finder.find(bytes).is_some()),
+            is_local,
+        };
+        PageSearch::start(&line.logs, walk, pattern, 1).expect("threads")
+    }
+
     #[test]
-    fn a_step_comes_back_when_its_budget_is_used_up() {
-        let (mut line, _files) = logs(20_000);
-        let has = |bytes: &[u8]| bytes.ends_with(b"id=19999\n");
+    fn a_search_finds_what_reading_all_records_finds() {
+        let (mut line, mut files) = logs(20_000);
+        // Its second line lies in another page than its first one.
+        let long = format!("{}\nlast id=7770000\n", "x".repeat(200_000));
+        write!(
+            files[0],
+            "{} INFO  main app a.rs:1 {long}",
+            crate::times::iso_text(1_795_300_000_000_000_000)
+        )
+        .expect("written");
+        line.look();
+        for text in ["id=1999", "id=777", "INFO", "x id", "absent"] {
+            for (from, direction) in [
+                (WalkFrom::Start, Direction::Forwards),
+                (WalkFrom::End, Direction::Backwards),
+            ] {
+                let mut expected = Vec::new();
+                let mut walk = line.walk(from, direction);
+                let mut budget = Budget::bytes(u64::MAX);
+                while let Step::Found(place) = line.step(&mut walk, Want::All, &mut budget) {
+                    let has =
+                        |_: &PageRecord, bytes: &[u8]| memchr::memmem::find(bytes, text.as_bytes()).is_some();
+                    if line.record(place, has) == Some(true) {
+                        expected.push(place);
+                    }
+                }
+                assert_eq!(expected.is_empty(), ["absent", "x id"].contains(&text), "{text}");
+                for is_local in [true, false] {
+                    let mut walk = line.walk(from, direction);
+                    let search = search(&line, &walk, text, is_local);
+                    let mut found = Vec::new();
+                    // A step comes back while threads look, and when its budget is used up.
+                    loop {
+                        match line.step(&mut walk, Want::Match(&search), &mut Budget::bytes(1)) {
+                            Step::Found(place) => found.push(place),
+                            Step::NotYet => std::thread::yield_now(),
+                            Step::End => break,
+                        }
+                    }
+                    assert_eq!(found, expected, "{text} {direction:?} {is_local}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_reads_no_page_that_has_nothing() {
+        let (_, files) = logs(80_000);
+        let mut line = TimeLine::default();
+        line.add(Arc::new(PagedLog::open(files[1].path(), 1000).expect("opened")));
         let mut walk = line.walk(WalkFrom::Start, Direction::Forwards);
-        let mut steps = 0;
+        let search = search(&line, &walk, "id=79999", true);
         let found = loop {
-            steps += 1;
-            match line.step(&mut walk, Want::Match(&has), &mut Budget::bytes(1)) {
-                Step::NotYet => {}
+            match line.step(&mut walk, Want::Match(&search), &mut Budget::bytes(u64::MAX)) {
+                Step::NotYet => std::thread::yield_now(),
                 other => break other,
             }
         };
-        let Step::Found(place) = found else {
-            panic!("{found:?}");
-        };
-        assert_eq!(id(&mut line, place), 19_999);
-        assert!(steps > 3, "{steps}");
+        assert!(matches!(found, Step::Found(_)), "{found:?}");
+        let (done, all) = search.progress();
+        assert!(done > 0 && done <= all && all > 10, "{done} of {all}");
+        // The last stretch of each log is read, since it may grow, and those before the match, whose records might go on.
+        assert!((line.kept.len() as u64) < all / 2, "{} of {all}", line.kept.len());
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! A walk over the records of all logs, in the order of their times, forwards or backwards.
 
-use logdrive_wire::Level;
-
 /// Place of a record among those of all logs. Their order is that of the time line: by time, at equal times by log, and
 /// within a log as it stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,19 +36,6 @@ pub enum Direction {
     Forwards,
     /// To earlier records.
     Backwards,
-}
-
-/// Records that a walk stops at.
-#[derive(Clone, Copy)]
-pub enum Want<'a> {
-    /// Each, whether or not it passes the filter.
-    All,
-    /// Those that pass the filter.
-    Passing,
-    /// Those that pass the filter and have this level or a higher one.
-    Level(Level),
-    /// Those that pass the filter and for whose bytes a function says so.
-    Match(&'a dyn Fn(&[u8]) -> bool),
 }
 
 /// Outcome of one step.
