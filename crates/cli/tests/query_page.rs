@@ -266,6 +266,92 @@ fn commands(page: &str) -> Vec<(Vec<String>, String)> {
     blocks.map(command).collect()
 }
 
+/// Forms that the page names beside those of its examples, and the ids of the records that they find.
+const FURTHER: [(&str, &str); 20] = [
+    ("took_ms:>250.25", "3 7"),
+    ("took_ms:<31", "1"),
+    ("took_ms:<=31", "1 8"),
+    ("took_ms:range(31, 900]", "2 3"),
+    ("took_ms:range[900, inf)", "3 7"),
+    ("took_ms:<250ms", "1 2 3 7 8"),
+    ("bytes:>10KB", "5"),
+    ("bytes:<=10240", "5"),
+    (r#"peer:!~"^10\.0\.0\.1""#, "1 2 4 5 6 7 8 9"),
+    (r#""card dec"*"#, "4"),
+    ("_msg:timeout", "4"),
+    ("target:net", "3 7 9"),
+    ("level:>warn", "4 7"),
+    ("level:<info", "5"),
+    ("level:<=info", "1 2 5 6 8"),
+    ("NOT level:info AND user:ann", "4"),
+    ("!level:info -timeout", "3 5 7 9"),
+    ("user:=`ann marie`", "6"),
+    ("user:='ann marie'", "6"),
+    (r#""and" or user:bob"#, "2"),
+];
+
+/// The same of times, which are those of the page.
+const FURTHER_TIMES: [(&str, &str); 3] = [
+    ("_time:>=2026-11-21T08:01:00Z", "7 8 9"),
+    ("_time:<2026-11-21T08:00:02Z", "1 2"),
+    ("_time:<=2026-11-21T08:00:02Z", "1 2 3"),
+];
+
+/// The same of pipes, with a part of what they print.
+const FURTHER_PIPES: [(&str, &str); 6] = [
+    (
+        "took_ms:* | stats avg(took_ms) as mean, count_uniq(user) as users",
+        "mean=6238.75",
+    ),
+    ("took_ms:* | stats by (took_ms:100) count() as n", "n=2"),
+    ("user:* | uniq by (user)", "ann marie"),
+    ("id:* | sort by (id desc) | offset 7 | fields id", "id=2\nid=1"),
+    (
+        "level:error | stats count() as n, max(took_ms) as most",
+        "n=2 most=30000",
+    ),
+    ("id:* | top by (level)", "level=INFO hits=4"),
+];
+
+#[test]
+fn forms_that_the_page_names_find_the_same_in_text_json_segments_and_rings() {
+    const TEST: &str = "forms_that_the_page_names_find_the_same_in_text_json_segments_and_rings";
+    if let Some(role) = role() {
+        return play(&role);
+    }
+    let dir = directory();
+    let dir = dir.path();
+    let page = fs::read_to_string(PAGE).expect("the page is there");
+    start(TEST, "files", dir).wait();
+    let _rings = start(TEST, "rings", dir);
+    let files = page_files(dir, &page);
+    for (query, expected) in FURTHER.iter().chain(&FURTHER_TIMES) {
+        let is_of_times = query.starts_with("_time");
+        for file in files
+            .iter()
+            .filter(|file| !is_of_times || file.starts_with("page"))
+        {
+            assert_eq!(
+                found(dir, &["query", query, file]),
+                *expected,
+                "{query} of {file}"
+            );
+        }
+        if !is_of_times {
+            ask_rings(dir, "-q", query, expected);
+        }
+    }
+    for (query, part) in FURTHER_PIPES {
+        let printed = stdout(dir, &["query", query, "page.log"]);
+        assert!(printed.contains(part), "{query}: {printed}");
+        for file in &files {
+            assert_eq!(stdout(dir, &["query", query, file]), printed, "{query} of {file}");
+        }
+        let of_rings = stdout(dir, &["query", query, "rings", "--run-dir", "run"]);
+        assert_eq!(of_rings, printed, "{query} of rings");
+    }
+}
+
 #[test]
 fn pipes_give_the_same_of_text_json_segments_and_rings() {
     const TEST: &str = "pipes_give_the_same_of_text_json_segments_and_rings";
