@@ -1,7 +1,7 @@
 //! The lines of a segment as a sink of text would have them, for programs that judge a log, with what its damage has cost.
 
 use crate::{BenchError, Result};
-use logdrive_drain::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread};
+use logdrive_drain::layout::{Layout, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style};
 use logdrive_store::{Block, BlockHead, Rows, SegmentReader};
 use std::io::Cursor;
 
@@ -53,15 +53,7 @@ impl SegmentLines {
                 self.lines.push(b'\n');
                 continue;
             };
-            let thread = row.thread.and_then(|number| head.threads.get(number as usize));
-            let record = Record {
-                unix_ns: row.unix_ns,
-                thread: Thread {
-                    name: thread.map_or("", |thread| &thread.name),
-                    id: thread.map_or(0, |thread| thread.id),
-                },
-                payload: row.payload,
-            };
+            let record = Record::of_row(&row, &head.threads);
             let mut out = LineBuffer::new(&mut space);
             if layout.line(plan, &record, &mut out) == Outcome::Overflow {
                 return Err(BenchError::new("a line that is too long"));

@@ -5,9 +5,7 @@ use crate::error::CollectorError;
 use crate::fields::Fields;
 use crate::limits::{DEFINITION_MEMORY, OUTPUT_BYTES_MAX};
 use crate::routes::RecordFilter;
-use logdrive_drain::layout::{
-    Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
-};
+use logdrive_drain::layout::{Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style};
 use logdrive_ship::hello::{Hello, Reason};
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{
@@ -125,21 +123,10 @@ impl TypedRecords {
 
     fn prepare(&self, callsite: &DictionaryCallsite, is_segment: bool) -> KnownCallsite {
         let site = &callsite.callsite;
-        let plan = match &callsite.process {
-            None => self.layout.compile(site),
-            Some(process) => {
-                let process = ProcessInfo {
-                    app: process.app.clone(),
-                    pid: process.pid,
-                    host: process.host.clone(),
-                };
-                self.layout.compile_for(site, &process)
-            }
-        };
         let is_ours = |name: &str| self.values.iter().any(|(key, _)| *key == name);
         let process = callsite.process.as_ref().or(self.process.as_ref());
         KnownCallsite {
-            plan,
+            plan: Plan::of_stored(&self.layout, site, callsite.process.as_ref()),
             clashes: site.dynamic || site.fields.iter().any(|field| self.fields.has_key(&field.name)),
             row: is_segment
                 .then(|| {
@@ -318,15 +305,7 @@ impl<'a> BatchRecords<'a> {
             return Ok(None);
         };
         self.left = self.left.saturating_sub(1);
-        let thread = row.thread.and_then(|number| self.threads.get(number as usize));
-        let record = Record {
-            unix_ns: row.unix_ns,
-            thread: Thread {
-                name: thread.map_or("", |thread| &thread.name),
-                id: thread.map_or(0, |thread| thread.id),
-            },
-            payload: row.payload,
-        };
+        let record = Record::of_row(&row, self.threads);
         // A line of text has none; no sender makes such rows.
         let place = row.callsite.ok_or(UNKNOWN)?;
         Ok(Some((place as usize, record)))

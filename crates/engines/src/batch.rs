@@ -3,9 +3,7 @@
 use crate::error::EngineError;
 use crate::json::{put_string, value_text};
 use crate::limits::{LINE_BYTES, TEXT_CALLSITES_MAX};
-use logdrive_drain::layout::{
-    Layout, LayoutOptions, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
-};
+use logdrive_drain::layout::{Layout, LayoutOptions, Plan, ProcessInfo, Record, Style, Thread};
 use logdrive_reader::foreign::{ForeignParser, dynamic_callsite};
 use logdrive_store::{
     Block, DictionaryThread, RowCallsite, RowProcess, RowThread, Rows, SegmentWriter, StoreError,
@@ -97,21 +95,10 @@ impl RecordLayouts {
     }
 
     fn site(&self, callsite: Callsite, process: Option<RowProcess>) -> RecordSite {
-        let json = match &process {
-            None => self.json.compile(&callsite),
-            Some(process) => {
-                let process = ProcessInfo {
-                    app: process.app.clone(),
-                    pid: process.pid,
-                    host: process.host.clone(),
-                };
-                self.json.compile_for(&callsite, &process)
-            }
-        };
         RecordSite {
             message: self.message.compile(&callsite),
             row: RowCallsite::new(&callsite, process.as_ref()).ok(),
-            json,
+            json: Plan::of_stored(&self.json, &callsite, process.as_ref()),
             callsite,
             process,
         }
@@ -235,19 +222,11 @@ impl<'a> EngineBatch<'a> {
             }
             let number = self.first + at as u64;
             let known = row.callsite.and_then(|number| block.sites.get(number as usize));
-            let thread = row.thread.and_then(|number| block.threads.get(number as usize));
             let Some(site) = known else {
                 self.visit_text(row.payload, (at, number, row.unix_ns), each);
                 continue;
             };
-            let record = Record {
-                unix_ns: row.unix_ns,
-                thread: Thread {
-                    name: thread.map_or("", |thread| &thread.name),
-                    id: thread.map_or(0, |thread| thread.id),
-                },
-                payload: row.payload,
-            };
+            let record = Record::of_row(&row, &block.threads);
             let RecordLayouts {
                 json, message, space, ..
             } = &mut *self.layouts;
@@ -350,8 +329,11 @@ impl EngineRecord<'_> {
 
     /// Its message, with its arguments in place. Bytes that are not UTF-8 are replaced.
     pub(crate) fn message(&mut self) -> String {
-        let text = lay_out(self.layouts.1, &self.site.message, &self.record, self.space);
-        String::from_utf8_lossy(text).into_owned()
+        let line = self
+            .site
+            .message
+            .line_in(self.layouts.1, &self.record, self.space);
+        String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line)).into_owned()
     }
 
     /// Adds it to a segment.
@@ -369,7 +351,8 @@ impl EngineRecord<'_> {
 
     /// It as an object of JSON, on one line without its end.
     pub(crate) fn json(&mut self) -> &[u8] {
-        lay_out(self.layouts.0, &self.site.json, &self.record, self.space)
+        let line = self.site.json.line_in(self.layouts.0, &self.record, self.space);
+        line.strip_suffix(b"\n").unwrap_or(line)
     }
 
     /// Appends the object with the host, where that is known and no field has its name.
@@ -416,16 +399,3 @@ fn process_of<'a>(site: &'a RecordSite, payload: &[u8]) -> Option<Cow<'a, RowPro
 
 /// Search for the key of a host; made once, since making it takes longer than a search.
 static HOST_KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"host\":"));
-
-/// Lays a record out in a space that is larger than any line.
-fn lay_out<'a>(layout: &mut Layout, plan: &Plan, record: &Record<'_>, space: &'a mut [u8]) -> &'a [u8] {
-    let mut out = LineBuffer::new(space);
-    if layout.line(plan, record, &mut out) == Outcome::Overflow {
-        out = LineBuffer::new(space);
-        // A line that not even its mark fits into would be empty; the space is larger.
-        let _ = layout.line_cut(plan, record, &mut out);
-    }
-    let length = out.len();
-    let line = space.get(..length).unwrap_or(b"");
-    line.strip_suffix(b"\n").unwrap_or(line)
-}

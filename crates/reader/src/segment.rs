@@ -5,9 +5,7 @@ use crate::filter::{Filter, LineFilter};
 use crate::head::read_head;
 use crate::limits::RECORD_BYTES_MAX;
 use crate::typed::{TypedRecord, message_style};
-use logdrive_drain::layout::{
-    Layout, LayoutError, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style, Thread,
-};
+use logdrive_drain::layout::{Layout, LayoutError, LineBuffer, Outcome, Plan, ProcessInfo, Record, Style};
 use logdrive_store::{Block, BlockHead, Damage, DictionaryCallsite, Rows, SegmentReader, StoreError};
 use logdrive_wire::Level;
 use std::fs::File;
@@ -116,17 +114,7 @@ impl SegmentLines {
         let plans: Vec<Plan> = head
             .callsites
             .iter()
-            .map(|known| match &known.process {
-                None => self.layout.compile(&known.callsite),
-                Some(process) => {
-                    let process = ProcessInfo {
-                        app: process.app.clone(),
-                        pid: process.pid,
-                        host: process.host.clone(),
-                    };
-                    self.layout.compile_for(&known.callsite, &process)
-                }
-            })
+            .map(|known| Plan::of_stored(&self.layout, &known.callsite, known.process.as_ref()))
             .collect();
         let messages = self.message_plans(&block.head().callsites);
         let mut rows = Rows::new(rows);
@@ -137,15 +125,7 @@ impl SegmentLines {
                 self.take_text(row.payload);
                 continue;
             };
-            let thread = row.thread.and_then(|number| head.threads.get(number as usize));
-            let record = Record {
-                unix_ns: row.unix_ns,
-                thread: Thread {
-                    name: thread.map_or("", |thread| &thread.name),
-                    id: thread.map_or(0, |thread| thread.id),
-                },
-                payload: row.payload,
-            };
+            let record = Record::of_row(&row, &head.threads);
             if self.query.is_some() {
                 self.close_record();
                 let known = number.and_then(|number| head.callsites.get(number).zip(messages.get(number)));

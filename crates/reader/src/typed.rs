@@ -4,7 +4,7 @@
 use crate::filter::Filter;
 use crate::record_values::{OwnPart, RecordValues};
 use crate::typed_values::{each_value, values_of};
-use logdrive_drain::layout::{Layout, LineBuffer, Outcome, Plan, Record};
+use logdrive_drain::layout::{Layout, Plan, Record};
 use logdrive_wire::Callsite;
 
 /// A record with its callsite.
@@ -41,7 +41,7 @@ impl RecordValues for TypedRecord<'_> {
 
     fn line(&mut self) -> Option<&[u8]> {
         let (layout, plan) = self.lines.as_mut()?;
-        Some(lay_out(layout, plan, self.record, self.space))
+        Some(plan.line_in(layout, self.record, self.space))
     }
 
     fn own_part(&mut self, part: OwnPart, each: &mut dyn FnMut(&[u8])) {
@@ -65,28 +65,11 @@ impl RecordValues for TypedRecord<'_> {
             (OwnPart::Line, _) if callsite.line > 0 => some(&callsite.line.to_string()),
             (OwnPart::Line, _) => {}
             (OwnPart::Message, _) => {
-                let message = lay_out(self.messages, self.message, self.record, self.space);
+                let message = self.message.line_in(self.messages, self.record, self.space);
                 each(message.strip_suffix(b"\n").unwrap_or(message));
             }
         }
     }
-}
-
-/// Lays a record out in a space that is larger than any line.
-pub(crate) fn lay_out<'a>(
-    layout: &mut Layout,
-    plan: &Plan,
-    record: &Record<'_>,
-    space: &'a mut [u8],
-) -> &'a [u8] {
-    let mut out = LineBuffer::new(space);
-    if layout.line(plan, record, &mut out) == Outcome::Overflow {
-        out = LineBuffer::new(space);
-        // A line that not even its mark fits into would be empty; the space is larger.
-        let _ = layout.line_cut(plan, record, &mut out);
-    }
-    let length = out.len();
-    space.get(..length).unwrap_or(b"")
 }
 
 /// Returns the layout of messages alone.

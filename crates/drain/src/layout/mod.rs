@@ -47,6 +47,8 @@ mod plan;
 mod prefix;
 mod slog;
 mod spec;
+#[cfg(feature = "segments")]
+mod stored;
 mod structured;
 mod thread;
 mod time;

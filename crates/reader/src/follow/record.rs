@@ -2,7 +2,7 @@
 
 use crate::filter::Filter;
 use crate::record_values::QueriedRecord;
-use crate::typed::{TypedRecord, lay_out};
+use crate::typed::TypedRecord;
 use logdrive_drain::layout::{Layout, Plan, ProcessInfo, Record};
 use logdrive_query::Record as AskedRecord;
 use logdrive_wire::{Callsite, Level};
@@ -48,12 +48,16 @@ pub struct FollowedRecord<'a> {
 impl FollowedRecord<'_> {
     /// Its line as the process itself would write it, with the line's end.
     pub fn line(&mut self) -> &[u8] {
-        lay_out(&mut self.layouts.lines, &self.site.plain, &self.line, self.space)
+        self.site
+            .plain
+            .line_in(&mut self.layouts.lines, &self.line, self.space)
     }
 
     /// Its line with the name of the process: `app[pid]/thread`, or keys of their own.
     pub fn line_with_process(&mut self) -> &[u8] {
-        lay_out(&mut self.layouts.lines, &self.site.named, &self.line, self.space)
+        self.site
+            .named
+            .line_in(&mut self.layouts.lines, &self.line, self.space)
     }
 
     /// Gives the record to who asks it as a query does.

@@ -6,7 +6,6 @@ use super::message_parts::MessageParts;
 use super::summary_test::Summary;
 use crate::filter::Filter;
 use crate::record_values::{OwnPart, own_part};
-use crate::typed::lay_out;
 use logdrive_drain::layout::{Layout, Plan, Record, Thread};
 use logdrive_query::{Batch, Selection, ValueTest};
 use logdrive_store::{
@@ -362,7 +361,7 @@ impl<'a, 'f> GroupBatch<'a, 'f> {
             thread: Thread { name: "", id: 0 },
             payload,
         };
-        lay_out(self.messages, plan, &record, self.space)
+        plan.line_in(self.messages, &record, self.space)
     }
 
     /// Whether a word may stand in a message of these parts.

@@ -196,19 +196,8 @@ impl BlockScan {
             what: "callsite of a group",
         };
         let site = block.head.callsites.get(number).cloned().ok_or(missing)?;
-        let line = match &site.process {
-            None => self.lines.compile(&site.callsite),
-            Some(process) => {
-                let process = ProcessInfo {
-                    app: process.app.clone(),
-                    pid: process.pid,
-                    host: process.host.clone(),
-                };
-                self.lines.compile_for(&site.callsite, &process)
-            }
-        };
         Ok(GroupRecords {
-            line,
+            line: Plan::of_stored(&self.lines, &site.callsite, site.process.as_ref()),
             message: self.messages.compile(&site.callsite),
             payloads: block.block()?.payloads(group)?,
             times: block.times(group)?.to_vec(),
