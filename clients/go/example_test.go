@@ -38,7 +38,7 @@ func exampleLog() (*logdrive.Logger, func()) {
 				continue // Where the directory is on a disk, the log says so.
 			}
 			level, _, _ := strings.Cut(line[strings.Index(line, "level="):], " ")
-			fmt.Println(level, line[strings.Index(line, "msg="):])
+			fmt.Println(level, line[strings.Index(line, "message="):])
 		}
 	}
 }
@@ -48,7 +48,7 @@ func Example() {
 	log.Info("order filled", logdrive.Int64("id", 7), logdrive.Float64("price", 9.5))
 	log.Trace("not shown: the level is debug")
 	show()
-	// Output: level=info msg="order filled" id=7 price=9.5
+	// Output: level=info message="order filled" id=7 price=9.5
 }
 
 func ExampleLogger_With() {
@@ -56,7 +56,7 @@ func ExampleLogger_With() {
 	request := log.With(logdrive.String("request", "r7"))
 	request.Warn("slow", logdrive.Duration("took", 1500*time.Millisecond))
 	show()
-	// Output: level=warn msg="slow" request=r7 took=1.5s
+	// Output: level=warn message="slow" request=r7 took=1.5s
 }
 
 func ExampleLogger_Put() {
@@ -66,7 +66,7 @@ func ExampleLogger_Put() {
 	log, show := exampleLog()
 	log.Put(filled, []uint64{7, math.Float64bits(9.5)}, "buy")
 	show()
-	// Output: level=info msg="order filled" id=7 side=buy price=9.5
+	// Output: level=info message="order filled" id=7 side=buy price=9.5
 }
 
 func ExampleLogger_Slog() {
@@ -74,7 +74,7 @@ func ExampleLogger_Slog() {
 	log := logger.Slog().WithGroup("order")
 	log.LogAttrs(context.Background(), slog.LevelInfo, "filled", slog.Int("id", 7), slog.Bool("last", true))
 	show()
-	// Output: level=info msg="filled" order.id=7 order.last=true
+	// Output: level=info message="filled" order.id=7 order.last=true
 }
 
 func ExampleLogger_Writer() {
@@ -82,5 +82,5 @@ func ExampleLogger_Writer() {
 	log := log.New(logger.Writer(logdrive.LevelInfo), "", 0)
 	log.Print("[warn] the disk is slow")
 	show()
-	// Output: level=warn msg="[warn] the disk is slow"
+	// Output: level=warn message="[warn] the disk is slow"
 }

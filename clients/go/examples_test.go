@@ -29,11 +29,11 @@ func ExampleField() {
 	log.Info("nested", logdrive.Group("g", logdrive.Int("a", 1)), logdrive.Slice("list", []int{1, 2}), logdrive.Object("object", map[string]int{"a": 1}))
 	show()
 	// Output:
-	// level=info msg="signed" a=-1 b=-8 c=-16 d=-32 e=-64
-	// level=info msg="unsigned" a=1 b=8 c=16 d=32 e=64
-	// level=info msg="others" a=0.5 b=true c="ß" d=raw e=0xff
-	// level=info msg="rendered" a=1s b=gone c=1970-01-01T00:00:00Z d="[1 2]"
-	// level=info msg="nested" g.a=1 list=[1,2] object="{\"a\":1}"
+	// level=info message="signed" a=-1 b=-8 c=-16 d=-32 e=-64
+	// level=info message="unsigned" a=1 b=8 c=16 d=32 e=64
+	// level=info message="others" a=0.5 b=true c="ß" d=raw e=0xff
+	// level=info message="rendered" a=1s b=gone c=1970-01-01T00:00:00Z d="[1 2]"
+	// level=info message="nested" g.a=1 list=[1,2] object="{\"a\":1}"
 }
 
 func ExampleLevel() {
@@ -60,10 +60,10 @@ func ExampleInit() {
 	logdrive.Error("four")
 	show()
 	// Output:
-	// level=debug msg="one"
-	// level=info msg="two"
-	// level=warn msg="three"
-	// level=error msg="four"
+	// level=debug message="one"
+	// level=info message="two"
+	// level=warn message="three"
+	// level=error message="four"
 }
 
 func ExampleNewContext() {
@@ -125,11 +125,11 @@ func ExampleLogger() {
 	// Output:
 	// <nil> false <nil> <nil>
 	// 0 0
-	// level=debug msg="detail"
-	// level=error msg="failed"
-	// level=info msg="of a level that is known at the call"
-	// level=info msg="of an unknown place"
-	// level=info msg="grouped" g.a=1
+	// level=debug message="detail"
+	// level=error message="failed"
+	// level=info message="of a level that is known at the call"
+	// level=info message="of an unknown place"
+	// level=info message="grouped" g.a=1
 }
 
 func ExampleLogger_Fatal() {

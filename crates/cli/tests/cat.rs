@@ -189,12 +189,12 @@ fn processes_that_share_a_log_are_told_apart_by_filters_and_in_json() {
 fn every_form_becomes_pairs() {
     let dir = logs();
     let found = cat(dir.path(), &["--format", "logfmt"]);
-    let expected = r#"ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=shop::net caller=net.rs:42 msg="connected to 10.0.0.1:80" peer=7 name="a b"
-ts=2026-11-21T12:34:56.150000000Z level=debug thread=main module=gate::http caller=src/http.rs:12 msg="request \"GET /\"" status=200 took_ms=1.50 id=9
+    let expected = r#"ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=shop::net file=net.rs line=42 message="connected to 10.0.0.1:80" peer=7 name="a b"
+ts=2026-11-21T12:34:56.150000000Z level=debug thread=main module=gate::http file=src/http.rs line=12 message="request \"GET /\"" status=200 took_ms=1.50 id=9
 ts=2026-11-21T12:34:56.160000000Z level=info thread=main module=db caller=pool.rs:3 msg="pool ready" size=8 name="the pool"
 "#;
     assert_eq!(found.split_inclusive('\n').take(3).collect::<String>(), expected);
-    let spans = found.lines().find(|line| line.contains("msg=sent"));
+    let spans = found.lines().find(|line| line.contains("message=sent"));
     assert_eq!(spans, None, "messages stand between quotes");
     // What was made is read like what was logged.
     let made = with_stdin(

@@ -271,7 +271,7 @@ fn every_layout_shows_of_how_many_a_line_is_one() {
             Layout::json(),
             ",\"message\":\"order\",\"id\":1,\"sample_every\":3}",
         ),
-        (Layout::logfmt(), " msg=\"order\" id=1 sample_every=3"),
+        (Layout::logfmt(), " message=\"order\" id=1 sample_every=3"),
         (Layout::glog(), "] order id=1 sample_every=3"),
     ] {
         let logger = Logger::start("info", layout);

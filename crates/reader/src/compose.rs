@@ -8,7 +8,7 @@ use crate::times::iso_text;
 use logdrive_wire::Level;
 use std::borrow::Cow;
 
-/// Keys of a JSON line that are not fields, as the JSON layout has them.
+/// Keys of a line of JSON or logfmt that are not fields, as the layouts have them.
 const RESERVED: [&[u8]; 13] = [
     // Not reserved where the line does not name its process.
     b"app",
@@ -158,23 +158,6 @@ fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Na
     }
 }
 
-/// Keys of a logfmt line that are not fields, as the logfmt layout has them.
-const RESERVED_LOGFMT: [&[u8]; 12] = [
-    // As for JSON.
-    b"app",
-    b"pid",
-    b"ts",
-    b"level",
-    b"thread",
-    b"target",
-    b"module",
-    b"caller",
-    b"msg",
-    b"spans",
-    b"malformed",
-    b"cut",
-];
-
 /// Writes a record as a line of logfmt, with the keys and in the order of that layout.
 pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
     let start = out.len();
@@ -198,18 +181,17 @@ pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &m
     if !record.process.pid.is_empty() {
         put(b"pid", record.process.pid.of(bytes));
     }
-    for (key, text) in [(&b"thread"[..], record.thread), (b"module", record.module)] {
+    for (key, text) in [
+        (&b"thread"[..], record.thread),
+        (b"module", record.module),
+        (b"file", record.file),
+    ] {
         if !text.is_empty() {
             put(key, &text.plain(bytes));
         }
     }
-    if !record.file.is_empty() {
-        let mut caller = record.file.plain(bytes).into_owned();
-        if !record.line.is_empty() {
-            caller.push(b':');
-            caller.extend_from_slice(record.line.of(bytes));
-        }
-        put(b"caller", &caller);
+    if !record.line.is_empty() && is_number(record.line.of(bytes)) {
+        put(b"line", record.line.of(bytes));
     }
     let mut message = record.message.plain(bytes).into_owned();
     let further = record.further_lines(bytes);
@@ -217,13 +199,17 @@ pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &m
         message.extend_from_slice(record.break_before_further());
         message.extend_from_slice(&further);
     }
-    out.extend_from_slice(if out.len() > start { b" msg=" } else { b"msg=" });
+    out.extend_from_slice(if out.len() > start {
+        b" message="
+    } else {
+        b"message="
+    });
     put_logfmt_value(out, &message, true);
     names.clear();
     let has_process = !(record.process.app.is_empty() && record.process.pid.is_empty());
     let reserved = match !has_process {
-        true => &RESERVED_LOGFMT[2..],
-        false => &RESERVED_LOGFMT,
+        true => &RESERVED[2..],
+        false => &RESERVED,
     };
     let fields = record.fields_of(None).filter(|field| !is_absent(field, bytes));
     for field in fields {

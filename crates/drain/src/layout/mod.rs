@@ -7,8 +7,8 @@
 //! glog    I20261121 12:34:56.123456   417 net.rs:42] connected to 10.0.0.1 peer=7 name="a b"
 //! json    {"ts":"2026-11-21T12:34:56.123456789Z","level":"INFO","thread":"main","module":"app::net",
 //!          "file":"src/net.rs","line":42,"message":"connected to 10.0.0.1","peer":7,"name":"a b"}   (one line)
-//! logfmt  ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=app::net caller=net.rs:42
-//!          msg="connected to 10.0.0.1" peer=7 name="a b"                                            (one line)
+//! logfmt  ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=app::net file=src/net.rs
+//!          line=42 message="connected to 10.0.0.1" peer=7 name="a b"                                (one line)
 //! pattern whatever is asked for, such as `{time:%H:%M:%S.%3f} {level:1} {message}{fields}`
 //! ```
 //!

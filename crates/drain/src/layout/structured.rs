@@ -2,25 +2,24 @@
 
 use logdrive_wire::{Callsite, Level};
 
-use super::compile::{Compiler, MessageSource, file_name};
+use super::compile::{Compiler, MessageSource};
 use super::escape::{Bare, Escape, escaped_key};
 use super::plan::{FieldStyle, Fields, KeyText, Rare, Var};
 
 /// Keys of a JSON or logfmt line that are not fields.
-const RESERVED: [&str; 8] = [
+const RESERVED: [&str; 11] = [
     "ts",
     "level",
     "thread",
     "target",
     "module",
+    "file",
+    "line",
+    "message",
     "spans",
     "malformed",
     "cut",
 ];
-/// Those of a JSON line alone.
-const RESERVED_JSON: &[&str] = &["file", "line", "message"];
-/// Those of a logfmt line alone.
-const RESERVED_LOGFMT: &[&str] = &["caller", "msg"];
 /// Those of a line that names its process.
 const RESERVED_PROCESS: &[&str] = &["app", "pid"];
 
@@ -29,15 +28,9 @@ pub(super) const RESERVED_SPAN: &str = "name";
 
 /// The keys of a callsite's fields.
 pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) -> Fields {
-    let of_style: &[&[&str]] = match style {
-        FieldStyle::Text => &[],
-        FieldStyle::Json => &[&RESERVED, RESERVED_JSON],
-        FieldStyle::Logfmt => &[&RESERVED, RESERVED_LOGFMT],
-    };
-    let of_process = RESERVED_PROCESS
-        .iter()
-        .filter(|_| names_process && style != FieldStyle::Text);
-    let reserved = of_style.iter().copied().flatten().chain(of_process);
+    let has_keys = style != FieldStyle::Text;
+    let of_process = RESERVED_PROCESS.iter().filter(|_| names_process);
+    let reserved = RESERVED.iter().chain(of_process).filter(|_| has_keys);
     let mut names: Vec<String> = reserved.map(|name| (*name).to_owned()).collect();
     let reserved = names.len();
     let mut key_texts = Vec::with_capacity(site.fields.len());
@@ -46,7 +39,7 @@ pub(super) fn fields(site: &Callsite, style: FieldStyle, names_process: bool) ->
             "" => format!("arg{index}"),
             name => name.to_owned(),
         };
-        if style != FieldStyle::Text {
+        if has_keys {
             let plain = name.clone();
             let mut number = 0;
             while names.contains(&name) {
@@ -132,7 +125,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `ts=... level=info ... msg="..." key=1`
+    /// `ts=... level=info ... message="..." key=1`
     pub(super) fn logfmt(&mut self) {
         let site = self.site;
         self.steps.raw("ts=");
@@ -149,10 +142,11 @@ impl Compiler<'_> {
             self.logfmt_text("target", &site.target);
         }
         self.logfmt_text("module", &site.module);
-        if !site.file.is_empty() {
-            self.logfmt_text("caller", &format!("{}:{}", file_name(&site.file), site.line));
+        self.logfmt_text("file", &site.file);
+        if site.line != 0 {
+            self.steps.raw(format!(" line={}", site.line));
         }
-        self.steps.raw(" msg=\"");
+        self.steps.raw(" message=\"");
         self.message(Escape::Json);
         self.steps.raw("\"");
         self.structured_fields();

@@ -173,8 +173,8 @@ fn logfmt_quotes_what_it_must() {
     assert_eq!(
         line(Style::Logfmt, &site, &payload),
         concat!(
-            "ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=app::net caller=session.rs:42 ",
-            r#"msg="order 7 at 12.35" id=7 price=12.345 side="buy now" left=-3"#
+            "ts=2026-11-21T12:34:56.123456789Z level=info thread=main module=app::net file=src/net/session.rs ",
+            r#"line=42 message="order 7 at 12.35" id=7 price=12.345 side="buy now" left=-3"#
         )
     );
 }
@@ -192,7 +192,7 @@ fn spans_and_dynamic_fields_have_their_place_in_each_style() {
     ));
     assert!(
         line(Style::Logfmt, &site, &payload)
-            .ends_with(r#" msg="done" ok=true took=0.25 spans="outer:inner{id=9 name=\"a b\"}""#)
+            .ends_with(r#" message="done" ok=true took=0.25 spans="outer:inner{id=9 name=\"a b\"}""#)
     );
     assert_eq!(
         line(pattern("{spans}|{message}|{fields}"), &site, &payload),
@@ -437,5 +437,49 @@ fn a_thread_without_a_name_is_shown_by_its_id() {
         unnamed.thread.name = "a thread \"with\" a long name\n";
         let (_, bytes) = write(&mut layout, &plan, &unnamed);
         assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
+    }
+}
+
+/// The keys that `spec/lines.md` names, as its table has them.
+fn keys_of_the_page() -> Vec<&'static str> {
+    let page = include_str!("../../../../spec/lines.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    cells
+        .flat_map(|cell| cell.trim_end_matches('`').split("`, `"))
+        .collect()
+}
+
+#[test]
+fn json_and_logfmt_have_the_keys_of_the_page_and_no_others() {
+    let keys = keys_of_the_page();
+    assert_eq!(keys.len(), 13, "{keys:?}");
+    let names = [&keys[..], &["caller", "msg"]].concat();
+    let fields: Vec<_> = names.iter().map(|name| field(name, Kind::U64, false)).collect();
+    let payload = (0..names.len()).fold(Payload::default(), |payload, at| {
+        payload.raw(&(at as u64).to_le_bytes())
+    });
+    let site = Callsite {
+        target: "net".into(),
+        ..site("said", &fields)
+    };
+    let process = ProcessInfo {
+        app: "shop".into(),
+        pid: 7,
+        host: String::new(),
+    };
+    for (style, begin, end) in [(Style::Json, "\"", "\":"), (Style::Logfmt, " ", "=")] {
+        let mut layout = layout(style.into());
+        let plan = layout.compile_for(&site, &process);
+        let (outcome, bytes) = write(&mut layout, &plan, &record(&payload.0));
+        assert_eq!(outcome, Outcome::Done);
+        let text = format!(" {}", String::from_utf8_lossy(&bytes));
+        let has = |key: &str| text.contains(&format!("{begin}{key}{end}"));
+        for key in &keys {
+            assert!(has(&format!("{key}_1")), "{key} in {text}");
+            let is_part = !matches!(*key, "spans" | "malformed" | "cut");
+            assert_eq!(has(key), is_part, "{key} in {text}");
+        }
+        assert!(has("caller") && has("msg"), "{text}");
     }
 }
