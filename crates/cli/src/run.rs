@@ -57,6 +57,7 @@ fn options(args: &RunArgs) -> CommandOptions {
     options.min_level = args.level;
     options.stderr_level = args.stderr_level;
     options.parse = !args.no_parse;
+    options.fields = args.format != Format::Plain;
     options.keep_ansi = args.keep_ansi;
     options.tee = args.tee;
     options.stderr_only = args.stderr_only;

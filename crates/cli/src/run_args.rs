@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Run a command and keep what it prints as records
 ///
 /// Each line that the command prints on standard output and standard error becomes a record, with the time at which it
-/// came. Lines that name their level in a usual way get it; lines of JSON become fields. The log is written by threads
+/// came. Lines that name their level in a usual way get it; lines of usual loggers become message and fields. The log is written by threads
 /// of its own: a command that prints much is held up by neither a slow terminal nor a slow pager. What programs of the
 /// command log with Logdrive comes into the same log.
 #[derive(Debug, Args)]
@@ -84,7 +84,7 @@ pub(crate) struct RunArgs {
         help_heading = "Lines"
     )]
     pub(crate) stderr_level: Level,
-    /// Take lines as text: look for neither levels nor JSON in them, and join none
+    /// Take lines as text: look for neither levels nor fields in them, and join none
     #[arg(long, help_heading = "Lines")]
     pub(crate) no_parse: bool,
     /// Leave colours and other control sequences of terminals in the lines, escaped

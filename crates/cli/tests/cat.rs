@@ -640,3 +640,48 @@ fn damaged_lines_never_harm_the_command() {
         ]);
     }
 }
+
+#[test]
+fn the_pod_of_a_containers_log_is_shown_with_its_records() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let id = "0123456789abcdef".repeat(4);
+    let paths = [
+        "pods/shop_orders-7d9_0b1c/server/0.log".to_owned(),
+        format!("containers/mail-5c_post_queue-{id}.log"),
+    ];
+    for (path, text) in paths
+        .iter()
+        .zip(["ready", "{\"level\":\"warn\",\"msg\":\"slow\",\"n\":7}"])
+    {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        std::fs::write(path, format!("2026-11-21T12:34:56.5Z stdout F {text}\n")).expect("written");
+    }
+    for more in [&[][..], &["--no-merge"], &["-n", "5"]] {
+        let words = [&["cat", "--json", paths[0].as_str(), paths[1].as_str()], more].concat();
+        let found = stdout(dir.path(), &words);
+        let values: Vec<serde_json::Value> = found
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        let shown = |value: &serde_json::Value| {
+            ["message", "namespace", "pod", "container"]
+                .map(|key| value[key].as_str().unwrap_or("-").to_owned())
+        };
+        assert_eq!(
+            shown(&values[0]),
+            ["ready", "shop", "orders-7d9", "server"],
+            "{found}"
+        );
+        assert_eq!(shown(&values[1]), ["slow", "post", "mail-5c", "queue"], "{found}");
+        assert_eq!(
+            (values[1]["level"].as_str(), values[1]["n"].as_u64()),
+            (Some("WARN"), Some(7))
+        );
+    }
+    let found = stdout(dir.path(), &["cat", "--format", "logfmt", &paths[0]]);
+    assert!(
+        found.ends_with(" stream=stdout namespace=shop pod=orders-7d9 container=server\n"),
+        "{found}"
+    );
+}

@@ -106,11 +106,11 @@ fn both_outputs_become_records_with_their_levels() {
     // The two outputs race.
     found.sort_by_key(|(_, output, _)| output.clone());
     let expected = [
-        ("WARN", "stderr", "WARN: low"),
+        ("WARN", "stderr", "low"),
         ("INFO", "stdout", "hello"),
         ("INFO", "stdout", ""),
         ("INFO", "stdout", "a"),
-        ("ERROR", "stdout", "2026-11-21 12:34:56 ERROR x"),
+        ("ERROR", "stdout", "x time=2026-11-21T12:34:56.000000000Z"),
     ];
     let found: Vec<(&str, &str, &str)> = found
         .iter()
@@ -242,7 +242,7 @@ fn bytes_that_are_no_text_come_back_out_of_the_log() {
 fn colours_go_unless_they_are_to_stay() {
     let script = "printf '\\033[31mERROR\\033[0m: \\033[1mx\\033[m\\n'";
     let log = log_of(&[], script);
-    assert!(log.contains(" ERROR sh stdout ERROR: x\n"), "{log}");
+    assert!(log.contains(" ERROR sh stdout x\n"), "{log}");
     let log = log_of(&["--keep-ansi"], script);
     assert!(
         log.contains(r" ERROR sh stdout \x1b[31mERROR\x1b[0m: \x1b[1mx\x1b[m"),

@@ -238,7 +238,7 @@ fn a_rule_holds_for_lines_of_a_kind_that_comes_later() {
     assert!(wait(&mut child).success());
     let log = read(&dir.path().join("both.log"));
     assert!(
-        log.contains("ERROR: is off") && !log.contains("WARN: is low"),
+        log.contains(" both stderr is off\n") && !log.contains("is low"),
         "{log}"
     );
     assert!(log.contains(" both stdout done\n"), "{log}");

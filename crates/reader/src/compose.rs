@@ -60,11 +60,6 @@ impl Names {
     }
 }
 
-/// Whether a line is JSON from its beginning to its end; one that was cut is not.
-pub(crate) fn is_json(line: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
-}
-
 /// A record that is a JSON line stays as it is. Lines that belong to it are none, so they are left out of its object
 /// and become one of their own.
 pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
@@ -78,8 +73,11 @@ pub(crate) fn keep_json(out: &mut Vec<u8>, bytes: &[u8], record: &Record) {
     out.push(b'\n');
 }
 
+/// Fields that all lines of a file get behind their own ones: keys and texts.
+pub(crate) type FileFields = Vec<(&'static str, String)>;
+
 /// Writes a record as a JSON line, with the keys and in the order of the JSON layout.
-pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names, common: &FileFields) {
     out.push(b'{');
     if let Some(unix_ns) = record.unix_ns {
         put_plain_member(out, b"ts", &time_text(bytes, record, unix_ns));
@@ -124,6 +122,11 @@ pub(crate) fn json(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut
     for field in record.fields_of(None) {
         put_json_field(out, bytes, field, names, reserved);
     }
+    for (key, value) in common {
+        out.push(b',');
+        put_key(out, &names.unique(key.as_bytes(), reserved));
+        put_json_string(out, value.as_bytes());
+    }
     put_json_spans(out, bytes, record, names);
     out.extend_from_slice(b"}\n");
 }
@@ -159,7 +162,13 @@ fn put_json_field(out: &mut Vec<u8>, bytes: &[u8], field: &Field, names: &mut Na
 }
 
 /// Writes a record as a line of logfmt, with the keys and in the order of that layout.
-pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &mut Names) {
+pub(crate) fn logfmt(
+    out: &mut Vec<u8>,
+    bytes: &[u8],
+    record: &Record,
+    names: &mut Names,
+    common: &FileFields,
+) {
     let start = out.len();
     let mut put = |key: &[u8], value: &[u8]| {
         if out.len() > start {
@@ -214,6 +223,12 @@ pub(crate) fn logfmt(out: &mut Vec<u8>, bytes: &[u8], record: &Record, names: &m
     let fields = record.fields_of(None).filter(|field| !is_absent(field, bytes));
     for field in fields {
         put_logfmt_field(out, bytes, field, names, reserved);
+    }
+    for (key, value) in common {
+        out.push(b' ');
+        out.extend_from_slice(&names.unique(key.as_bytes(), reserved));
+        out.push(b'=');
+        put_logfmt_value(out, value.as_bytes(), false);
     }
     for number in 0..record.span_names.len() {
         for field in record

@@ -3,6 +3,7 @@
 //! The cheap questions come first: level and time from the head of the line, then texts in the whole record; only
 //! then is the record taken apart, and not even then when a wanted key or module does not stand in it at all.
 
+use crate::foreign::container::unwrapped;
 use crate::foreign::trace::level_of_unknown;
 use crate::head::read_head;
 use crate::line_head::Head;
@@ -13,6 +14,7 @@ use jiff::tz::TimeZone;
 use logdrive_query::{Plan, RawSearch};
 use logdrive_wire::Level;
 use memchr::memmem::Finder;
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -185,8 +187,9 @@ impl Filter {
             && (!head.is_level_behind() || self.passes_level_behind(record, head, parts, times))
             && self.passes_query(record, Some(head), parts, times)
             && (!self.asks_for_place() || {
-                parts.read(record, times);
-                self.passes_place(&mut ParsedRecord { bytes: record, parts })
+                let bytes = &*unwrapped(record);
+                parts.read(bytes, times);
+                self.passes_place(&mut ParsedRecord { bytes, parts })
             })
     }
 
@@ -204,8 +207,13 @@ impl Filter {
             return false;
         }
         let is_level_behind = head.is_some_and(Head::is_level_behind);
-        if !query.is_of_head() || is_level_behind {
-            parts.read(record, times);
+        let is_parsed = !query.is_of_head() || is_level_behind;
+        let bytes = &*match is_parsed {
+            true => unwrapped(record),
+            false => Cow::Borrowed(record),
+        };
+        if is_parsed {
+            parts.read(bytes, times);
         }
         let level = match head {
             Some(_) if is_level_behind => parts.level,
@@ -213,7 +221,7 @@ impl Filter {
             None => level_of_unknown(record),
         };
         query.matches(&mut QueriedRecord {
-            values: &mut ParsedRecord { bytes: record, parts },
+            values: &mut ParsedRecord { bytes, parts },
             unix_ns: head.map(|head| head.unix_ns),
             level,
             process: self.process.as_ref(),

@@ -2,8 +2,10 @@
 
 use crate::compose;
 use crate::escape::Writing;
-use crate::head::{Role, read_head};
-use crate::json::members;
+use crate::foreign::PodContainer;
+use crate::foreign::container::unwrapped;
+use crate::head::Role;
+use crate::json::{is_json, members};
 use crate::line_head::Form;
 use crate::pairs::logfmt_pairs;
 use crate::part::{Pair, Part};
@@ -13,6 +15,7 @@ use crate::times::Times;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Form in which a record of a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +44,7 @@ pub struct Formatter {
     times: Times,
     record: Record,
     names: compose::Names,
+    common: compose::FileFields,
 }
 
 impl Default for Formatter {
@@ -56,7 +60,23 @@ impl Formatter {
             times: Times::new(TimeZone::system()),
             record: Record::default(),
             names: compose::Names::default(),
+            common: compose::FileFields::default(),
         }
+    }
+
+    /// Writes records of this file from now on: where it is the log of a container in Kubernetes, JSON and logfmt get the names
+    /// of its pod as fields.
+    ///
+    /// ```
+    /// use logdrive_reader::{Formatter, Shape};
+    /// let (mut formatter, mut out) = (Formatter::new(), Vec::new());
+    /// formatter.set_file("/var/log/pods/shop_orders-7d9_0b1c/server/0.log".as_ref());
+    /// formatter.write(&mut out, Shape::Json, b"2026-11-21T12:34:56Z stdout F ready\n", false);
+    /// assert!(out.ends_with(b"\"namespace\":\"shop\",\"pod\":\"orders-7d9\",\"container\":\"server\"}\n"));
+    /// ```
+    pub fn set_file(&mut self, path: &Path) {
+        let found = PodContainer::of_path(path);
+        self.common = found.map_or(Vec::new(), |found| found.into_names().into());
     }
 
     /// Writes one record, or with `goes_on` a further piece of the record before.
@@ -64,27 +84,36 @@ impl Formatter {
         if goes_on && matches!(shape, Shape::AsIs | Shape::Text) {
             return put_lines(pen, record);
         }
-        if shape == Shape::Json && self.keep_json_line(pen, record) {
+        let plain = match shape {
+            Shape::AsIs => Cow::Borrowed(record),
+            _ => unwrapped(record),
+        };
+        let is_wrapped = matches!(plain, Cow::Owned(_));
+        if shape == Shape::Json && !is_wrapped && Self::keep_json_line(pen, record) {
             return;
         }
+        let record = &*plain;
         self.record.read(record, &mut self.times);
         let line = record.get(..self.record.lines.first_bytes).unwrap_or(b"");
         match (shape, self.record.form) {
-            (Shape::Json, Form::Json) if compose::is_json(line) => {
+            (Shape::Json, Form::Json) if is_json(line) => {
                 return compose::keep_json(pen.bytes(), record, &self.record);
             }
             (Shape::Json, Form::Json) => self.record.forget_parts(),
             _ => {}
         }
         match (shape, self.record.form) {
-            (Shape::Json, _) => return compose::json(pen.bytes(), record, &self.record, &mut self.names),
+            (Shape::Json, _) => {
+                return compose::json(pen.bytes(), record, &self.record, &mut self.names, &self.common);
+            }
             (Shape::Logfmt, Form::Logfmt) if self.record.further_lines(record).is_empty() => {
                 put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain);
             }
             (Shape::Logfmt, _) => {
-                return compose::logfmt(pen.bytes(), record, &self.record, &mut self.names);
+                return compose::logfmt(pen.bytes(), record, &self.record, &mut self.names, &self.common);
             }
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => compose::text(pen, line, &self.record),
+            (Shape::Text, _) if is_wrapped => compose::text(pen, line, &self.record),
             (_, Form::Json) => put_pairs(pen, line, &self.record, members(line), Piece::Detail),
             (_, Form::Logfmt) => put_pairs(pen, line, &self.record, logfmt_pairs(line), Piece::Plain),
             (_, Form::Text | Form::Glog | Form::Foreign(_)) => put_text_pieces(pen, line, &self.record),
@@ -94,13 +123,10 @@ impl Formatter {
     }
 
     /// Writes a record that is one line of JSON as it stands, without taking it apart. `false`: it is none.
-    fn keep_json_line(&mut self, pen: &mut impl Pen, record: &[u8]) -> bool {
+    fn keep_json_line(pen: &mut impl Pen, record: &[u8]) -> bool {
         let line = record.strip_suffix(b"\n").unwrap_or(record);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let is_kept = line.first() == Some(&b'{')
-            && memchr::memchr(b'\n', line).is_none()
-            && read_head(line, &mut self.times).is_some_and(|head| head.form == Form::Json)
-            && compose::is_json(line);
+        let is_kept = line.first() == Some(&b'{') && memchr::memchr(b'\n', line).is_none() && is_json(line);
         if is_kept {
             let out = pen.bytes();
             out.extend_from_slice(line);
@@ -145,15 +171,16 @@ impl Formatter {
 
     /// Returns a record in a form, with the process that wrote it if one is given.
     pub fn convert(&mut self, record: &[u8], shape: Shape, process: Option<(&str, u32)>) -> Vec<u8> {
+        let record = &*unwrapped(record);
         self.record.read(record, &mut self.times);
         let (line, further) = record.split_at(self.record.lines.first_bytes.min(record.len()));
         let mut out = Vec::with_capacity(record.len() + 64);
         match (shape, self.record.form) {
             (Shape::Json, Form::Text | Form::Logfmt | Form::Glog | Form::Foreign(_) | Form::Unknown) => {
-                compose::json(&mut out, record, &self.record, &mut self.names);
+                compose::json(&mut out, record, &self.record, &mut self.names, &self.common);
             }
             (Shape::Logfmt, Form::Text | Form::Json | Form::Glog | Form::Foreign(_) | Form::Unknown) => {
-                compose::logfmt(&mut out, record, &self.record, &mut self.names);
+                compose::logfmt(&mut out, record, &self.record, &mut self.names, &self.common);
             }
             (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
                 compose::text(&mut out, line, &self.record);

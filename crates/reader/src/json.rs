@@ -4,6 +4,11 @@ use crate::escape::Writing;
 use crate::limits::JSON_DEPTH_MAX;
 use crate::part::{Pair, Part, Text};
 
+/// Returns whether a line is JSON from its beginning to its end; one that was cut is not.
+pub(crate) fn is_json(line: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
+}
+
 /// Walks over the members of the object that is a line.
 pub(crate) fn members(line: &[u8]) -> impl Iterator<Item = Pair> + Clone + '_ {
     members_at(line, 0).into_iter().flatten()

@@ -40,6 +40,18 @@ impl Head {
         self.form == Form::Foreign(ForeignForm::JavaUtil)
     }
 
+    /// The head of a JSON object that says neither time nor level.
+    pub(crate) fn of_object() -> Self {
+        Self {
+            form: Form::Json,
+            unix_ns: 0,
+            level: None,
+            time: Part::default(),
+            level_part: Part::default(),
+            is_timed: false,
+        }
+    }
+
     /// The head with its parts so many bytes further behind.
     pub(crate) fn shifted(self, bytes: usize) -> Self {
         Self {

@@ -1,11 +1,10 @@
 //! Parsing of records: a line in any of the known forms becomes the parts of a [`Record`].
 
-use crate::compose::is_json;
 use crate::escape::Writing;
 use crate::foreign::bodies::java_util_level;
 use crate::foreign::trace::level_of_unknown;
 use crate::head::{Role, WEAK_KEYS, head_within, is_weak_key, level_of_value, read_head, time_of};
-use crate::json::{elements, members_at};
+use crate::json::{elements, is_json, members_at};
 use crate::line_head::{Form, Head};
 use crate::pairs::{Style, read_pair};
 use crate::part::{Pair, Part, Text};
@@ -64,12 +63,16 @@ impl Record {
     /// line stay.
     pub(crate) fn read_within(&mut self, line: &[u8], at: usize, times: &mut Times) {
         let inner = line.get(at..).unwrap_or(b"");
-        let Some(head) = head_within(inner, times) else {
-            self.message = Text::new(Part::new(at.min(line.len()), line.len()), Writing::Verbatim);
-            return;
+        let head = match head_within(inner, times) {
+            Some(head) => head.shifted(at),
+            // Without a time and a level, too, its members are fields.
+            None if inner.first() == Some(&b'{') && is_json(inner) => Head::of_object(),
+            None => {
+                self.message = Text::new(Part::new(at.min(line.len()), line.len()), Writing::Verbatim);
+                return;
+            }
         };
         let (time, level, level_part) = (self.time, self.level, self.level_part);
-        let head = head.shifted(at);
         (self.time, self.level, self.level_part) = (head.time, head.level, head.level_part);
         times.depth += 1;
         self.read_body(&head, line, at, times);

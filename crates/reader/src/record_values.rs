@@ -1,11 +1,13 @@
 //! Values of a record, for filters and queries, whether it was parsed from a line or is typed.
 
 use crate::escape::Writing;
+use crate::foreign::container::unwrapped;
 use crate::part::Text;
 use crate::record::{Field, Record};
 use crate::times::Times;
 use logdrive_query::Record as AskedRecord;
 use logdrive_wire::Level;
+use std::borrow::Cow;
 
 /// Part of a record besides its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,8 @@ impl RecordValues for ParsedRecord<'_> {
 /// A record that is parsed when its parts are first asked for.
 pub(crate) struct LazyRecord<'a> {
     bytes: &'a [u8],
+    /// The same as its program wrote it, once it is parsed.
+    plain: Cow<'a, [u8]>,
     parts: &'a mut Record,
     times: &'a mut Times,
     is_parsed: bool,
@@ -148,6 +152,7 @@ impl<'a> LazyRecord<'a> {
     pub(crate) fn new(bytes: &'a [u8], parts: &'a mut Record, times: &'a mut Times) -> Self {
         Self {
             bytes,
+            plain: Cow::Borrowed(bytes),
             parts,
             times,
             is_parsed: false,
@@ -156,10 +161,11 @@ impl<'a> LazyRecord<'a> {
 
     fn parsed(&mut self) -> ParsedRecord<'_> {
         if !std::mem::replace(&mut self.is_parsed, true) {
-            self.parts.read(self.bytes, self.times);
+            self.plain = unwrapped(self.bytes);
+            self.parts.read(&self.plain, self.times);
         }
         ParsedRecord {
-            bytes: self.bytes,
+            bytes: &self.plain,
             parts: self.parts,
         }
     }

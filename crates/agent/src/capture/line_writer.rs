@@ -7,7 +7,7 @@ use super::limits::PIECE_BYTES_MAX;
 use super::lines::{Line, Piece};
 use super::structured::StructuredLine;
 use logdrive_drain::control::{SAMPLE_FIELD, switch_of};
-use logdrive_reader::foreign::{JoinRule, LineJoiner, ansi, last_state, level};
+use logdrive_reader::foreign::{JoinRule, LineJoiner, ansi, is_level_behind, last_state, level, may_be_head};
 use logdrive_ring::clock::{ticks_of, unix_ns};
 use logdrive_ring::control::{ControlEntry, EVERY, OFF, OFF_COUNTED, ON, PER_SECOND, settle};
 use logdrive_ring::local::{self, Clock, Wrote};
@@ -29,8 +29,10 @@ pub struct RecordOptions {
     pub level: Level,
     /// Lines below this level are left out, and counted as disabled.
     pub min_level: Level,
-    /// True if lines are searched for a level and for fields.
+    /// True if lines are searched for a level, and joined.
     pub parse: bool,
+    /// True if they become message and fields, where their form is known.
+    pub fields: bool,
     /// True if control sequences for terminals stay in the text.
     pub keep_ansi: bool,
     /// Policy for a full ring.
@@ -63,6 +65,9 @@ const GAP_CALLSITE: u32 = 0;
 /// Bytes of a kind and an index in front of a dynamic value, and of the length of a text.
 const TAG_BYTES: usize = 2;
 const LENGTH_BYTES: usize = 4;
+
+/// Bytes at the front of a line among which a time has its first digit.
+const HEAD_BYTES: usize = 24;
 
 /// Bytes of the field of a sample in a dynamic record: kind, place, key with its length, value.
 const NAMED_SAMPLE_BYTES: usize = TAG_BYTES + 2 + SAMPLE_FIELD.len() + 8;
@@ -181,7 +186,7 @@ impl LineWriter {
         let text = std::mem::take(&mut self.open.text);
         // Relaxed: read by this thread only.
         let now = self.time.swap(self.open.ticks, Ordering::Relaxed);
-        self.text(self.open.level, Shape::Line, &text, 0, |_| {});
+        self.whole(self.open.level, &text);
         // Relaxed: as above.
         self.time.store(now, Ordering::Relaxed);
         self.open.text = text;
@@ -209,15 +214,17 @@ impl LineWriter {
     /// back at once waits for that.
     #[inline(never)]
     fn record_whole(&mut self, text: &[u8], has_escape: bool, next: Option<u8>) {
-        if self.options.parse && StructuredLine::may_be(text) && self.structured(text) {
+        let is_pairs = self.options.fields && StructuredLine::may_be_pairs(text);
+        if is_pairs && self.structured(self.options.level, |line| line.read(text)) {
             return;
         }
         let level = self.level_of(text, has_escape);
         // Without an error and an indented line behind it, it is a record as it is.
         let is_alone = matches!(next, Some(next) if next != b' ' && next != b'\t');
-        let is_plain = is_alone && !level.is_urgent() && text.first() != Some(&b'/');
+        let is_plain =
+            is_alone && !level.is_urgent() && text.first() != Some(&b'/') && !is_level_behind(text);
         if !self.options.parse || (is_plain && !self.open.is_open) {
-            return self.text(level, Shape::Line, text, 0, |_| {});
+            return self.whole(level, text);
         }
         self.join(text, level, is_plain);
     }
@@ -232,7 +239,7 @@ impl LineWriter {
         }
         self.flush();
         if is_plain {
-            return self.text(level, Shape::Line, text, 0, |_| {});
+            return self.whole(level, text);
         }
         // The first line of a record, whatever it is.
         self.open.joiner.continues(text);
@@ -279,18 +286,31 @@ impl LineWriter {
         }
     }
 
-    /// A line of JSON or logfmt; `false` when it is none.
-    fn structured(&mut self, text: &[u8]) -> bool {
+    /// A record of whole lines, whose level was found in its text.
+    fn whole(&mut self, level: Level, text: &[u8]) {
+        // Of what keeps its control sequences nothing is taken apart.
+        let is_parsed = self.options.fields
+            && may_have_head(text)
+            && !(self.options.keep_ansi && memchr::memchr(ansi::ESCAPE, text).is_some());
+        if !is_parsed || !self.structured(level, |line| line.read_any(text)) {
+            self.text(level, Shape::Line, text, 0, |_| {});
+        }
+    }
+
+    /// Writes what is read as fields; `false` when nothing is. `level`: that of a record which names none.
+    fn structured(&mut self, level: Level, read: impl Fn(&mut StructuredLine) -> bool) -> bool {
         let mut line = self.structured.take().unwrap_or_default();
-        let is_structured = line.read(text);
+        let is_structured = read(&mut line);
+        let (level, payload) = (line.level.unwrap_or(level), std::mem::take(&mut line.payload));
+        // The record before may need it.
+        self.structured = Some(line);
         if is_structured {
             self.flush();
-            let level = line.level.unwrap_or(self.options.level);
-            self.write(level, Shape::Object, line.payload.len(), |put| {
-                put.bytes(&line.payload)
-            });
+            self.write(level, Shape::Object, payload.len(), |put| put.bytes(&payload));
         }
-        self.structured = Some(line);
+        if let Some(line) = &mut self.structured {
+            line.payload = payload;
+        }
         is_structured
     }
 
@@ -470,6 +490,12 @@ impl LineWriter {
             },
         );
     }
+}
+
+/// Returns whether the first words of a line may be those of a logger: a number of a time, or a level.
+fn may_have_head(text: &[u8]) -> bool {
+    let has_digit = || text.iter().take(HEAD_BYTES).any(u8::is_ascii_digit);
+    may_be_head(text) && (has_digit() || level::recognise_plain(text).is_some())
 }
 
 /// The callsite of lines of one kind.

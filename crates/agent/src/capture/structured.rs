@@ -1,17 +1,17 @@
-//! A line of JSON or logfmt as the values of a dynamic record.
+//! Lines of a form that the parser knows as the values of a dynamic record.
 //!
-//! Level and message are found under the keys that common loggers use; everything else becomes a field of its own type,
-//! also what the line says of its time, its thread and its logger: the record has the time at which the line was read.
-//! Nested values are kept as their JSON text. A line that is neither, or more than a record holds, stays a line of text.
+//! What is neither level nor message becomes a field of its own type, also what the lines say of their time, their thread and
+//! their logger: the record has the time at which they were read. Nested values are kept as their JSON text. Lines of no known
+//! form, or of more than a record holds, stay text.
 
-use logdrive_reader::foreign::{ForeignParser, ForeignValue};
+use logdrive_reader::foreign::{ForeignParser, ForeignRecord, ForeignValue};
 use logdrive_reader::iso_text;
 use logdrive_wire::Level;
 
 /// Keys that lines of logfmt begin with.
 const LOGFMT_KEYS: [&[u8]; 5] = [b"time=", b"ts=", b"level=", b"t=", b"lvl="];
 
-/// The values of one line, kept from line to line so that their memory is used again.
+/// The values of a record, kept from one to the next so that their memory is used again.
 #[derive(Debug, Default)]
 pub struct StructuredLine {
     parser: ForeignParser,
@@ -22,9 +22,9 @@ pub struct StructuredLine {
 }
 
 impl StructuredLine {
-    /// Returns whether a line may be one, by its first bytes.
+    /// Returns whether a line may be JSON or logfmt, by its first bytes.
     #[inline]
-    pub(crate) fn may_be(line: &[u8]) -> bool {
+    pub(crate) fn may_be_pairs(line: &[u8]) -> bool {
         match line.first() {
             Some(b'{') => true,
             Some(b't' | b'l') => LOGFMT_KEYS.iter().any(|key| line.starts_with(key)),
@@ -32,7 +32,7 @@ impl StructuredLine {
         }
     }
 
-    /// Reads a line. `false`: it is no line that fits a record, and nothing of it is kept.
+    /// Reads a line of JSON or logfmt. `false`: it is none that fits a record, and nothing of it is kept.
     ///
     /// ```
     /// use logdrive_agent::capture::structured::StructuredLine;
@@ -42,9 +42,20 @@ impl StructuredLine {
     /// assert!(!line.read(b"{not json}"));
     /// ```
     pub fn read(&mut self, line: &[u8]) -> bool {
+        let found = self.parser.read_pairs(line);
+        self.take(found)
+    }
+
+    /// Reads the lines of a record of any form that is known.
+    pub(crate) fn read_any(&mut self, lines: &[u8]) -> bool {
+        let found = self.parser.read_known(lines);
+        self.take(found)
+    }
+
+    fn take(&mut self, found: Option<ForeignRecord>) -> bool {
         self.payload.clear();
         self.level = None;
-        let Some(mut record) = self.parser.read_structured(line) else {
+        let Some(mut record) = found else {
             return false;
         };
         let own = [

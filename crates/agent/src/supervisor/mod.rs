@@ -54,8 +54,10 @@ pub struct CommandOptions {
     pub min_level: Level,
     /// The level of lines on standard error that name none. Default: info, because many programs say everything there.
     pub stderr_level: Level,
-    /// True if lines are looked at for a level and for fields of JSON. Default: yes.
+    /// True if lines are looked at for a level, and joined where they belong together. Default: yes.
     pub parse: bool,
+    /// True if such lines become message and fields, where their form is known. Default: yes.
+    pub fields: bool,
     /// True if control sequences for terminals stay in the text. Default: no.
     pub keep_ansi: bool,
     /// True if the outputs are also copied to our own, byte by byte. Default: no.
@@ -84,6 +86,7 @@ impl CommandOptions {
             min_level: Level::Trace,
             stderr_level: Level::Info,
             parse: true,
+            fields: true,
             keep_ansi: false,
             tee: false,
             stderr_only: false,

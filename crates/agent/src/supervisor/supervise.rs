@@ -111,6 +111,7 @@ fn record_options(options: &CommandOptions, output: &str) -> RecordOptions {
         },
         min_level: options.min_level,
         parse: options.parse,
+        fields: options.parse && options.fields,
         keep_ansi: options.keep_ansi,
         full: options.full,
     }

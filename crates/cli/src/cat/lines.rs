@@ -9,6 +9,7 @@ use crate::paint::ColorChoice;
 use jiff::tz::TimeZone;
 use logdrive_reader::{Filter, Shape};
 use std::io::IsTerminal;
+use std::path::Path;
 
 /// Filters and prints lines.
 pub(crate) struct Lines {
@@ -50,6 +51,11 @@ impl Lines {
     /// Prints lines that go on with the record that was printed last.
     pub(crate) fn print_further(&mut self, lines: &[u8]) -> Result<(), CliError> {
         self.printer.print("", lines, true)
+    }
+
+    /// Prints records of this file from now on.
+    pub(crate) fn set_file(&mut self, path: &Path) {
+        self.printer.formatter.set_file(path);
     }
 
     /// Prints a record of a log file, as it stands or in the form that was asked for.

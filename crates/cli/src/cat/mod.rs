@@ -101,8 +101,9 @@ fn start_threads(args: &CatArgs, sources: &mut [Source], filter: &Filter, printe
         count @ 2..=THREADED_LOGS_MAX => (cores / count).max(1),
         _ => return,
     };
-    let (shapes, last) = (printer.shapes(), args.lines.map(|count| count as usize));
+    let last = args.lines.map(|count| count as usize);
     for source in sources {
+        let shapes = printer.shapes(&source.name);
         source.start_threads(filter, threads, shapes.as_ref(), last);
     }
 }

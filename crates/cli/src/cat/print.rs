@@ -32,6 +32,8 @@ pub(super) struct Printer {
     pub(super) output: Output,
     pub(super) stderr: Paint,
     pub(super) formatter: Formatter,
+    /// Name of the log whose records are printed.
+    log: String,
     /// Whether something could not be read.
     pub(super) has_failed: bool,
     /// Whether what was printed last lacks the end of its line.
@@ -45,6 +47,7 @@ impl Printer {
             output,
             stderr,
             formatter: Formatter::new(),
+            log: String::new(),
             has_failed: false,
             lacks_end: false,
         }
@@ -68,7 +71,7 @@ impl Printer {
         let is_plain = self.options.shape == Shape::AsIs && !self.options.safe;
         match is_plain {
             true => self.output.bytes.extend_from_slice(record),
-            false => self.print_shaped(record, goes_on),
+            false => self.print_shaped(name, record, goes_on),
         }
         self.lacks_end = record.last() != Some(&b'\n');
         self.output.flush_if_full()?;
@@ -113,20 +116,26 @@ impl Printer {
         Ok(self.output.flush()?)
     }
 
-    /// Makers of what is printed, for threads that read; none where records are printed as they stand.
-    pub(super) fn shapes(&self) -> Option<Shapes> {
-        let options = self.options.clone();
+    /// Makers of what is printed of a log, for threads that read it; none where records are printed as they stand.
+    pub(super) fn shapes(&self, name: &str) -> Option<Shapes> {
+        let (options, name) = (self.options.clone(), name.to_owned());
         let is_plain = options.shape == Shape::AsIs && !options.safe && options.zone.is_none();
         let make = move || -> Box<dyn ShapeRecord> {
+            let mut formatter = Formatter::new();
+            formatter.set_file(name.as_ref());
             Box::new(Shaper {
                 options: options.clone(),
-                formatter: Formatter::new(),
+                formatter,
             })
         };
         (!is_plain).then(|| -> Shapes { Arc::new(make) })
     }
 
-    fn print_shaped(&mut self, record: &[u8], goes_on: bool) {
+    fn print_shaped(&mut self, name: &str, record: &[u8], goes_on: bool) {
+        if self.log != name {
+            name.clone_into(&mut self.log);
+            self.formatter.set_file(name.as_ref());
+        }
         let mut pen = ColorPen {
             out: &mut self.output.bytes,
             options: &self.options,

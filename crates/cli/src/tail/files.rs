@@ -173,6 +173,14 @@ impl Followed {
         // The end of a line that is being written comes later.
         if passes && bytes.ends_with(b"\n") {
             printed.last = Some((place, bytes.len()));
+            if let Some(path) = self
+                .line
+                .logs()
+                .get(place.log as usize)
+                .and_then(|log| log.path())
+            {
+                self.lines.set_file(path);
+            }
             self.lines.print_record(&bytes, self.is_as_it_stands)?;
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Default for RecordEncoder {
 impl RecordEncoder {
     /// Records of the log of a container have its names, where the path of Kubernetes says them.
     pub(crate) fn of_log(path: &Path) -> Self {
-        let fields = PodContainer::of_path(path).map(|container| container.fields().to_vec());
+        let fields = PodContainer::of_path(path).map(|container| container.into_fields().to_vec());
         Self {
             fields: fields.unwrap_or_default(),
             ..Self::default()

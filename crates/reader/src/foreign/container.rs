@@ -4,7 +4,7 @@
 
 use crate::escape::{Writing, unescape};
 use crate::foreign::trace::{JoinRule, OpenTrace};
-use crate::json::{members_at, string_end};
+use crate::json::{is_json, members_at, string_end};
 use std::borrow::Cow;
 
 /// A program's line within its wrapping.
@@ -87,6 +87,78 @@ impl<'a> ContainerLine<'a> {
         let time = memchr::memchr(b' ', line.get(..40.min(line.len()))?)?;
         Self::behind_time(line.get(time..)?)
     }
+}
+
+/// Front of a line in a file of Docker.
+const DOCKER_FRONT: &[u8] = b"{\"log\":\"";
+
+/// Returns a record as its program wrote it, where a container's runtime took it apart or escaped it: the first line with time and
+/// stream in front, as `2026-11-21T12:34:56Z stdout F text`, and the further ones without a wrapping. Any other record stays
+/// as it is.
+pub(crate) fn unwrapped(record: &[u8]) -> Cow<'_, [u8]> {
+    let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
+    let (first, further) = record.split_at(end);
+    let is_docker = first.starts_with(DOCKER_FRONT);
+    let is_one_line = further.len() <= 1;
+    if !is_docker && (is_one_line || !first.first().is_some_and(u8::is_ascii_digit)) {
+        return Cow::Borrowed(record);
+    }
+    rewritten(first, further.strip_prefix(b"\n"), is_docker).map_or(Cow::Borrowed(record), Cow::Owned)
+}
+
+/// `None` for lines that are not a container's, and for text of Docker that says more than time and stream.
+fn rewritten(first: &[u8], further: Option<&[u8]>, is_docker: bool) -> Option<Vec<u8>> {
+    let first = first.strip_suffix(b"\r").unwrap_or(first);
+    let line = ContainerLine::read(first)?;
+    let mut plain = Vec::with_capacity(first.len() + further.map_or(0, <[u8]>::len));
+    let mut attributes = Vec::new();
+    match is_docker {
+        true => put_docker_head(first, &mut plain, &mut attributes)?,
+        false => {
+            let text = first.len().checked_sub(line.text.len())?;
+            plain.extend_from_slice(first.get(..text)?);
+            // What was in pieces is whole now.
+            *plain.get_mut(memchr::memchr(b' ', first)? + 8)? = b'F';
+        }
+    }
+    let at = plain.len();
+    plain.extend_from_slice(line.text.strip_suffix(b"\n").unwrap_or(&line.text));
+    if let Some(further) = further {
+        let text = plain_lines(further.strip_suffix(b"\n").unwrap_or(further), line.is_partial);
+        if !line.is_partial && !further.is_empty() {
+            plain.push(b'\n');
+        }
+        plain.extend_from_slice(&text);
+    }
+    if !attributes.is_empty() {
+        let object = plain.get(at..)?.split(|byte| *byte == b'\n').next()?;
+        (object.first() == Some(&b'{') && object.len() > 2 && is_json(object)).then_some(())?;
+        plain.splice(at + 1..at + 1, attributes);
+    }
+    Some(plain)
+}
+
+/// `TIME stdout F `, and the other members of a line of Docker, each with a comma behind it.
+fn put_docker_head(line: &[u8], out: &mut Vec<u8>, attributes: &mut Vec<u8>) -> Option<()> {
+    let (mut time, mut stream) = (None, None);
+    for pair in members_at(line, 0)?.skip(1) {
+        let value = pair.value.part.of(line);
+        match pair.key.of(line) {
+            b"time" => time = Some(value),
+            b"stream" => stream = Some(value),
+            _ => {
+                let end = pair.value.part.end() + usize::from(pair.value.writing == Writing::Json);
+                attributes.extend_from_slice(line.get(pair.key.start() - 1..end)?);
+                attributes.push(b',');
+            }
+        }
+    }
+    let stream = stream.filter(|stream| matches!(*stream, b"stdout" | b"stderr"))?;
+    let time = time.filter(|time| time.first().is_some_and(u8::is_ascii_digit))?;
+    for part in [time, b" ", stream, b" F "] {
+        out.extend_from_slice(part);
+    }
+    Some(())
 }
 
 /// The text of lines behind the first one, without what the runtime put around them. `goes_on`: the first one was a piece.

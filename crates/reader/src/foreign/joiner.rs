@@ -4,6 +4,7 @@
 //! keeps no bytes. Records are bounded in lines and bytes, so that a stream without any structure is no record.
 
 use crate::foreign::container::ContainerLine;
+use crate::foreign::parser::plain_text;
 use crate::foreign::trace::{JoinRule, OpenTrace};
 use crate::head::{head_within, read_head};
 use crate::limits::{JOINED_BYTES_MAX, JOINED_LINES_MAX, OPEN_LINES_MAX};
@@ -59,12 +60,17 @@ impl LineJoiner {
         self.open.is_in_trace()
     }
 
-    /// Returns whether the next line belongs to the record before. `line` has no line break.
+    /// Returns whether the next line belongs to the record before. `line` has no line break. Control sequences of terminals say
+    /// nothing.
     pub fn continues(&mut self, line: &[u8]) -> bool {
-        let was_container = self.times.state.is_container;
+        let line = &*plain_text(line);
+        // A line that a container wrapped says so itself.
+        let was_container = std::mem::take(&mut self.times.state.is_container);
         let has_head = may_be_head(line) && read_head(line, &mut self.times).is_some();
         // The wrapping of a container's line says that it goes on.
-        let is_wrapped = was_container && self.times.state.is_container && !has_head;
+        let is_container = &mut self.times.state.is_container;
+        let is_wrapped = was_container && *is_container && !has_head;
+        *is_container |= was_container;
         self.continues_with(line, has_head, is_wrapped)
     }
 
@@ -98,7 +104,7 @@ pub fn open_record(lines: &[u8]) -> Option<usize> {
     for number in 0..OPEN_LINES_MAX {
         let before = lines.get(..end.checked_sub(1)?)?;
         let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
-        let line = before.get(start..).filter(|_| end > 0)?;
+        let line = &*plain_text(before.get(start..).filter(|_| end > 0)?);
         times.begin_record();
         let head = match ContainerLine::read(line) {
             Some(inner) => head_within(&inner.text, &mut times),
@@ -113,8 +119,22 @@ pub fn open_record(lines: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether a line may be a head at all, by its first byte.
-fn may_be_head(line: &[u8]) -> bool {
+/// Returns whether a record begins with a line whose level stands in the next one, as in the default form of `java.util.logging`.
+///
+/// ```
+/// use logdrive_reader::foreign::is_level_behind;
+/// assert!(is_level_behind(b"Nov 25, 2026 10:41:46 PM com.example.shop.App main"));
+/// assert!(!is_level_behind(b"ERROR: failed"));
+/// ```
+pub fn is_level_behind(line: &[u8]) -> bool {
+    // The name of a month, which few other lines begin with.
+    let is_month = line.first().is_some_and(u8::is_ascii_uppercase) && line.get(3) == Some(&b' ');
+    is_month
+        && read_head(line, &mut Times::new(TimeZone::system())).is_some_and(|head| head.is_level_behind())
+}
+
+/// Returns whether a record may begin with a line, by its first byte.
+pub fn may_be_head(line: &[u8]) -> bool {
     line.first()
         .is_some_and(|first| first.is_ascii_alphanumeric() || b"{[<:@_/".contains(first))
 }
@@ -177,6 +197,25 @@ mod tests {
         let text = "2026-11-21 12:34:56 INFO one\nprinted\n2026-11-21 12:34:57 INFO two\n  of two lines";
         assert_eq!(records(JoinRule::Output, text), [1, 1, 2]);
         assert_eq!(records(JoinRule::LogFile, text), [2, 2]);
+    }
+
+    /// A line behind those of a container belonged to the last of them.
+    #[test]
+    fn a_line_without_the_wrapping_of_a_container_is_another_record() {
+        let text = "2026-11-21T12:34:56.1Z stdout F INFO: one\nprinted";
+        assert_eq!(records(JoinRule::Output, text), [1, 1]);
+    }
+
+    /// A sender took the lines of a trace behind a coloured head for records of their own, and `cat` did not.
+    #[test]
+    fn colours_hide_no_head() {
+        let text = "\x1b[31m2026-11-21 12:34:56 ERROR\x1b[0m failed\n  at x\nplain\n\x1b[32m2026-11-21 12:34:57 INFO\x1b[0m next";
+        assert_eq!(records(JoinRule::LogFile, text), [3, 1]);
+        let lines = format!("{text}\n");
+        assert_eq!(
+            open_record(&lines.as_bytes()[..lines.rfind("\x1b[32m").expect("one")]),
+            Some(0)
+        );
     }
 
     #[test]

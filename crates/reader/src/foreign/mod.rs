@@ -16,8 +16,10 @@ pub(crate) mod times;
 pub(crate) mod trace;
 pub(crate) mod words;
 
-pub use joiner::{LineJoiner, open_record};
+pub use joiner::{LineJoiner, is_level_behind, may_be_head, open_record};
 pub use parser::{ForeignParser, last_state, plain_text};
 pub use pod::PodContainer;
-pub use record::{ForeignCallsites, ForeignRecord, ForeignValue, PAYLOAD_BYTES_MAX, dynamic_callsite};
+pub use record::{
+    FOREIGN_CALLSITES_MAX, ForeignCallsites, ForeignRecord, ForeignValue, PAYLOAD_BYTES_MAX, dynamic_callsite,
+};
 pub use trace::JoinRule;

@@ -3,6 +3,7 @@
 use crate::compose::is_number;
 use crate::escape::Writing;
 use crate::foreign::ansi::{ESCAPE, strip};
+use crate::foreign::container::unwrapped;
 use crate::foreign::pod::PodContainer;
 use crate::foreign::record::{ForeignRecord, ForeignValue};
 use crate::line_head::Form;
@@ -50,7 +51,7 @@ impl ForeignParser {
     /// ```
     #[must_use]
     pub fn of_file(mut self, path: &Path) -> Self {
-        self.common = PodContainer::of_path(path).map_or(Vec::new(), |found| found.fields().into());
+        self.common = PodContainer::of_path(path).map_or(Vec::new(), |found| found.into_fields().into());
         self
     }
 
@@ -66,6 +67,7 @@ impl ForeignParser {
     /// was written over on one line the last state counts.
     pub fn read(&mut self, lines: &[u8]) -> ForeignRecord {
         let lines = plain_text(lines);
+        let lines = unwrapped(&lines);
         self.record.read(&lines, &mut self.times);
         let record = &self.record;
         let text = |text: Text| lossy(&text.plain(&lines));
@@ -98,10 +100,15 @@ impl ForeignParser {
 
 impl ForeignParser {
     /// Takes a record apart that is one line of JSON or of logfmt; `None` for any other.
-    pub fn read_structured(&mut self, line: &[u8]) -> Option<ForeignRecord> {
+    pub fn read_pairs(&mut self, line: &[u8]) -> Option<ForeignRecord> {
         let found = self.read(line);
-        let is_structured = matches!(self.record.form, Form::Json | Form::Logfmt);
-        (is_structured && !self.record.lines.is_wrapped).then_some(found)
+        matches!(self.record.form, Form::Json | Form::Logfmt).then_some(found)
+    }
+
+    /// Takes a record apart whose first line is of a known form; `None` for any other.
+    pub fn read_known(&mut self, lines: &[u8]) -> Option<ForeignRecord> {
+        let found = self.read(lines);
+        (self.record.form != Form::Unknown).then_some(found)
     }
 }
 
@@ -234,6 +241,61 @@ mod tests {
             record.fields,
             [("stream".to_owned(), ForeignValue::Text(b"stderr".to_vec()))]
         );
+    }
+
+    /// JSON in the files of Docker stands there with escapes, and a long line of it in pieces.
+    #[test]
+    fn json_within_the_lines_of_containers_is_fields() {
+        let wrapped = |log: &str, more: &str| {
+            let log = serde_json::Value::from(log);
+            format!(r#"{{"log":{log},"stream":"stderr"{more},"time":"2026-11-21T12:34:56.1Z"}}"#)
+        };
+        let line = r#"{"level":"warn","msg":"slow \"a\"","n":7}"#;
+        let (front, rest) = line.split_at(20);
+        let cri = |tag: char, text: &str| format!("2026-11-21T12:34:56.1Z stderr {tag} {text}");
+        let fields = |found: &ForeignRecord| -> Vec<String> {
+            let shown = |(key, value): &(String, ForeignValue)| format!("{key} {value:?}");
+            found.fields.iter().map(shown).collect()
+        };
+        let stream = format!("stream {:?}", ForeignValue::Text(b"stderr".to_vec()));
+        let labels = format!("attrs {:?}", ForeignValue::Text(br#"{"tag":"a b"}"#.to_vec()));
+        let number = "n U64(7)".to_owned();
+        let attributes = r#","attrs":{"tag":"a b"}"#;
+        for (text, expected) in [
+            (
+                wrapped(&format!("{line}\n"), ""),
+                vec![number.clone(), stream.clone()],
+            ),
+            (
+                wrapped(&format!("{line}\n"), attributes),
+                vec![labels, number.clone(), stream.clone()],
+            ),
+            (
+                format!("{}\n{}", wrapped(front, ""), wrapped(&format!("{rest}\n"), "")),
+                vec![number.clone(), stream.clone()],
+            ),
+            (cri('F', line), vec![number.clone(), stream.clone()]),
+            (
+                format!("{}\n{}", cri('P', front), cri('F', rest)),
+                vec![number, stream.clone()],
+            ),
+        ] {
+            let found = ForeignParser::in_zone(TimeZone::UTC).read(text.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&found.message), "slow \"a\"", "{text}");
+            assert_eq!(found.level, Some(logdrive_wire::Level::Warn), "{text}");
+            assert_eq!(
+                found.unix_ns.map(crate::iso_text).as_deref(),
+                Some("2026-11-21T12:34:56.100000000Z")
+            );
+            assert_eq!(fields(&found), expected, "{text}");
+        }
+        let found = ForeignParser::in_zone(TimeZone::UTC).read(cri('F', r#"{"a":1}"#).as_bytes());
+        assert_eq!(fields(&found), ["a U64(1)".to_owned(), stream]);
+        // Text that says more than its stream stays as Docker wrote it.
+        let text = wrapped("plain \"text\"\n", attributes);
+        let found = ForeignParser::in_zone(TimeZone::UTC).read(text.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&found.message), "plain \"text\"");
+        assert_eq!(found.fields.len(), 2);
     }
 
     #[test]

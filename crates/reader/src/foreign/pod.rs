@@ -56,19 +56,19 @@ impl PodContainer {
         })
     }
 
-    /// Returns the names as the fields `namespace`, `pod` and `container`.
-    pub fn fields(&self) -> [(String, ForeignValue); 3] {
+    /// Returns the names with the keys `namespace`, `pod` and `container`.
+    pub fn into_names(self) -> [(&'static str, String); 3] {
         [
-            (GivenName::Namespace, &self.namespace),
-            (GivenName::Pod, &self.pod),
-            (GivenName::Container, &self.container),
+            (GivenName::Namespace.text(), self.namespace),
+            (GivenName::Pod.text(), self.pod),
+            (GivenName::Container.text(), self.container),
         ]
-        .map(|(name, value)| {
-            (
-                name.text().to_owned(),
-                ForeignValue::Text(value.clone().into_bytes()),
-            )
-        })
+    }
+
+    /// Returns the same as fields.
+    pub fn into_fields(self) -> [(String, ForeignValue); 3] {
+        self.into_names()
+            .map(|(key, name)| (key.to_owned(), ForeignValue::Text(name.into_bytes())))
     }
 }
 

@@ -13,7 +13,7 @@ pub const PAYLOAD_BYTES_MAX: usize = RECORD_BYTES_MAX - 64;
 const ENCODED_FIELDS_MAX: usize = FIELDS_MAX - 5;
 
 /// Callsites that are kept, one for each level and target; those beyond have no target.
-const CALLSITES_MAX: usize = 1024;
+pub const FOREIGN_CALLSITES_MAX: usize = 1024;
 
 /// Value of a field.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,7 +168,7 @@ impl ForeignCallsites {
     pub fn of(&mut self, record: &ForeignRecord) -> Result<&RowCallsite, WireError> {
         let level = record.level.unwrap_or(Level::Info);
         let mut key = (level, record.target.clone());
-        let is_full = self.known.len() >= CALLSITES_MAX && !self.known.contains_key(&key);
+        let is_full = self.known.len() >= FOREIGN_CALLSITES_MAX && !self.known.contains_key(&key);
         if is_full || key.1.len() > NAME_BYTES_MAX {
             key.1.clear();
         }

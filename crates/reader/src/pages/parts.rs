@@ -1,5 +1,6 @@
 //! A record taken apart for a screen: its own parts, its message, its fields, all as they were logged.
 
+use crate::foreign::container::unwrapped;
 use crate::head::read_head;
 use crate::part::Text;
 use crate::record::Record;
@@ -66,6 +67,7 @@ impl RecordReader {
 
     /// Takes a record apart, which may have several lines.
     pub fn read(&mut self, bytes: &[u8]) -> RecordParts {
+        let bytes = &*unwrapped(bytes);
         self.record.read(bytes, &mut self.times);
         let record = &self.record;
         let plain = |text: Text| text.plain(bytes).into_owned();
