@@ -23,6 +23,7 @@ mod records;
 mod routes;
 pub mod send;
 mod store;
+mod text_records;
 
 pub use error::CollectorError;
 pub use outputs::Outputs;

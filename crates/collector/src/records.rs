@@ -45,6 +45,8 @@ pub(crate) struct TypedRecords {
     dictionary: BatchDictionary,
     layout: Layout,
     known: HashMap<u32, KnownCallsite>,
+    /// Number and bytes of the callsites that no definition has.
+    added: (usize, usize),
     fields: Fields,
     /// Fields of the sender as values: name and text.
     values: Vec<(&'static str, String)>,
@@ -81,6 +83,7 @@ impl TypedRecords {
             dictionary: BatchDictionary::default(),
             layout: Layout::new(layout, ProcessInfo::default())?,
             known: HashMap::new(),
+            added: (0, 0),
             fields: fields.clone(),
             values: fields.row_values().to_vec(),
             process: (!hello.app.is_empty()).then_some(process),
@@ -92,7 +95,8 @@ impl TypedRecords {
     /// Memory that the definitions of the sender take here, with the plans that are made of them.
     pub(crate) fn definition_memory(&self) -> usize {
         let (each, times) = DEFINITION_MEMORY;
-        self.dictionary.count() * each + self.dictionary.bytes() * times
+        let (count, bytes) = self.added;
+        (self.dictionary.count() + count) * each + (self.dictionary.bytes() + bytes) * times
     }
 
     /// Takes the definitions in front of a batch; returns its block.
@@ -263,22 +267,67 @@ impl TypedRecords {
                 continue;
             }
             put += 1;
-            let (row, stored) = known.row.as_ref().ok_or(UNKNOWN)?;
-            payload.clear();
-            match stored.has_values {
-                true => self.put_payload(known, record.payload, &mut payload),
-                false => payload.extend_from_slice(record.payload),
-            }
-            let thread = RowThread {
-                id: record.thread.id,
-                name: record.thread.name,
-            };
-            let stored = segment.record(row, thread, record.unix_ns, &payload);
-            stored.map_err(|_| RowError::Contradiction {
-                what: "length of a row",
-            })?;
+            self.put_row(known, &record, &mut payload, segment)?;
         }
         Ok((count, put))
+    }
+
+    /// Adds a record to a segment, with memory for its payload.
+    fn put_row(
+        &self,
+        known: &KnownCallsite,
+        record: &Record<'_>,
+        payload: &mut Vec<u8>,
+        segment: &mut SegmentWriter<Vec<u8>>,
+    ) -> Result<(), RowError> {
+        let (row, stored) = known.row.as_ref().ok_or(UNKNOWN)?;
+        payload.clear();
+        match stored.has_values {
+            true => self.put_payload(known, record.payload, payload),
+            false => payload.extend_from_slice(record.payload),
+        }
+        let thread = RowThread {
+            id: record.thread.id,
+            name: record.thread.name,
+        };
+        let stored = segment.record(row, thread, record.unix_ns, payload);
+        stored.map_err(|_| RowError::Contradiction {
+            what: "length of a row",
+        })
+    }
+
+    /// Prepares a callsite that no definition of the sender has.
+    pub(crate) fn add(&mut self, number: u32, callsite: &Callsite, is_segment: bool) -> Result<(), RowError> {
+        let row = RowCallsite::new(callsite, None).map_err(RowError::Callsite)?;
+        let known = self.prepare(&DictionaryCallsite::of(&row)?, is_segment);
+        self.known.insert(number, known);
+        self.added.0 += 1;
+        self.added.1 += callsite.target.len();
+        Ok(())
+    }
+
+    /// Adds a record of a callsite that was added: to the segment, or as a line behind `out`, whose end moves. `false`: the
+    /// record goes to other outputs.
+    pub(crate) fn put_record(
+        &mut self,
+        number: u32,
+        record: &Record<'_>,
+        segment: Option<&mut SegmentWriter<Vec<u8>>>,
+        (out, filled): (&mut Vec<u8>, &mut usize),
+    ) -> Result<bool, RowError> {
+        let known = self.known.get(&number).ok_or(UNKNOWN)?;
+        if !known.is_wanted {
+            return Ok(false);
+        }
+        match segment {
+            Some(segment) => self.put_row(known, record, &mut Vec::new(), segment)?,
+            None => {
+                let start = *filled;
+                *filled = put_line(&mut self.layout, &known.plan, record, (out, start));
+                *filled = self.fields.put_behind((out, start), *filled, known.clashes);
+            }
+        }
+        Ok(true)
     }
 }
 

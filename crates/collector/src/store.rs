@@ -9,6 +9,7 @@ use crate::limits::{DEFINITIONS_MEMORY_ALL_MAX, NOTICES_MAX, OUTPUT_BYTES_MAX};
 use crate::output::{BatchGroup, Output, Part, now_unix_ns};
 use crate::records::{BatchRecords, TypedRecords, is_json};
 use crate::routes::RecordFilter;
+use crate::text_records::{TextLines, TextRecords};
 use logdrive_drain::file::{Disk, FileOptions, Storage};
 use logdrive_drain::layout::{Layout, LayoutOptions, ProcessInfo, Style};
 use logdrive_reader::LineHeads;
@@ -29,16 +30,16 @@ use std::time::{Duration, Instant};
 /// Form of the records in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreFormat {
-    /// Lines, as they were sent.
+    /// Lines of the layout; JSON objects as they were sent.
     #[default]
     Text,
-    /// The same lines in the compressed blocks of a segment.
+    /// The same records in the compressed blocks of a segment.
     Segments,
 }
 
 logdrive_drain::words!(StoreFormat {
-    Text = "text": "lines as they were sent",
-    Segments = "segments": "the same lines in compressed blocks, a small part of their size",
+    Text = "text": "lines of the layout; JSON objects as they were sent",
+    Segments = "segments": "the same records in compressed blocks, a small part of their size",
 });
 
 /// Counts of a store since it was opened.
@@ -135,12 +136,13 @@ impl StoredSession {
 #[derive(Debug)]
 struct Sender {
     fields: Fields,
-    /// Times of its lines.
+    /// Times of its lines of JSON.
     heads: LineHeads,
-    /// Levels of its lines, where routes ask for them.
+    /// Their levels, where routes ask for them.
     levels: LineHeads,
-    /// Its typed records, from the first batch of them on.
+    /// Its records, from the first batch on, if they are typed or lines of text.
     records: Option<Box<TypedRecords>>,
+    text: TextRecords,
     /// Something of it could not be kept, so that nothing behind that is: its connection is about to end.
     is_failed: bool,
 }
@@ -477,16 +479,65 @@ impl Inner {
         if count == 0 {
             return Ok(cursor.next);
         }
-        let after = match self.typed(peer) {
-            true => self.keep_records(peer, (cursor, skip), count, payload, shared)?,
-            false => self.keep_lines(peer, (cursor, skip), count, payload, shared)?,
+        let format = peer.hello.as_ref().map(|hello| hello.format);
+        let after = match format {
+            Some(Format::Records) => self.keep_records(peer, (cursor, skip), count, payload, shared)?,
+            Some(Format::Text) => self.keep_text(peer, (cursor, skip), count, payload, shared)?,
+            _ => self.keep_objects(peer, (cursor, skip), count, payload, shared)?,
         };
         self.counts.duplicates += u64::from(skip);
         Ok(after.next)
     }
 
-    /// Keeps the lines of a batch, without those that are in the log.
-    fn keep_lines(
+    /// Keeps the lines of text of a batch as the records that they are, without those that are in the log.
+    fn keep_text(
+        &mut self,
+        peer: &Peer,
+        (mut after, mut left_out): (DedupCursor, u32),
+        count: u32,
+        lines: &[u8],
+        shared: &Shared,
+    ) -> Result<DedupCursor, Reason> {
+        let session = peer.hello.as_ref().map_or(0, |hello| hello.session);
+        if TextLines::count(lines) != count as usize {
+            return Err(Reason::Malformed);
+        }
+        let mut records = self.take_records(peer)?;
+        let sender = self.senders.get_mut(&peer.id);
+        let mut text = sender
+            .map(|sender| std::mem::take(&mut sender.text))
+            .unwrap_or_default();
+        let mut lines = TextLines::new(lines, left_out);
+        let (before, mut kept) = (records.definition_memory(), Ok(()));
+        // Long names make much of short lines: a piece at a time, each of them noted by itself.
+        while !lines.is_empty() && kept.is_ok() {
+            self.group.clear();
+            let segment = self.blocks.as_mut().map(BatchBlocks::begin);
+            let out = &mut self.group.bytes;
+            let put = text.put(&mut lines, &mut records, segment, out, now_unix_ns());
+            let finished = put
+                .map_err(|_| Reason::Malformed)
+                .and_then(|put| match &mut self.blocks {
+                    Some(blocks) => blocks.finish(out).map(|()| put).map_err(|_| Reason::Malformed),
+                    None => Ok(put),
+                });
+            kept = finished.and_then(|(done, put)| {
+                let done = (done + left_out, put);
+                self.keep_done(session, (&mut after, &mut left_out), done, shared)
+            });
+        }
+        self.definition_memory = self.definition_memory + records.definition_memory() - before;
+        if let Some(sender) = self.senders.get_mut(&peer.id) {
+            (sender.records, sender.text) = (Some(records), text);
+        }
+        if self.definition_memory > self.definition_memory_max {
+            return Err(Reason::Memory);
+        }
+        kept.map(|()| after)
+    }
+
+    /// Keeps the lines of a batch that are JSON objects or opaque, without those that are in the log.
+    fn keep_objects(
         &mut self,
         peer: &Peer,
         (mut after, mut left_out): (DedupCursor, u32),
@@ -608,23 +659,27 @@ impl Inner {
             .is_some_and(|hello| hello.format == Format::Records)
     }
 
-    /// Takes the definitions in front of a batch, also of one that is in the log; returns its block.
-    fn define<'a>(&mut self, peer: &Peer, payload: &'a [u8]) -> Result<&'a [u8], Reason> {
+    /// Takes the records of a sender, to be given back.
+    fn take_records(&mut self, peer: &Peer) -> Result<Box<TypedRecords>, Reason> {
         let (Some(sender), Some(hello)) = (self.senders.get_mut(&peer.id), &peer.hello) else {
             return Err(Reason::Unexpected);
         };
-        let records = match &mut sender.records {
-            Some(records) => records,
-            None => {
-                let records =
-                    TypedRecords::new(self.layout.clone(), hello, &sender.fields, self.filter.clone());
-                let records = records.map_err(|_| Reason::System)?;
-                sender.records.insert(Box::new(records))
-            }
-        };
+        if let Some(records) = sender.records.take() {
+            return Ok(records);
+        }
+        let records = TypedRecords::new(self.layout.clone(), hello, &sender.fields, self.filter.clone());
+        records.map(Box::new).map_err(|_| Reason::System)
+    }
+
+    /// Takes the definitions in front of a batch, also of one that is in the log; returns its block.
+    fn define<'a>(&mut self, peer: &Peer, payload: &'a [u8]) -> Result<&'a [u8], Reason> {
+        let mut records = self.take_records(peer)?;
         let before = records.definition_memory();
         let defined = records.define(payload);
         self.definition_memory = self.definition_memory + records.definition_memory() - before;
+        if let Some(sender) = self.senders.get_mut(&peer.id) {
+            sender.records = Some(records);
+        }
         if self.definition_memory > self.definition_memory_max {
             return Err(Reason::Memory);
         }
@@ -836,7 +891,7 @@ impl Store {
             }
         }
         let is_json = match hello.format {
-            Format::Records => is_json(&inner.layout.style),
+            Format::Records | Format::Text => is_json(&inner.layout.style),
             format => format == Format::Json,
         };
         let sender = Sender {
@@ -844,6 +899,7 @@ impl Store {
             heads: LineHeads::default(),
             levels: LineHeads::default(),
             records: None,
+            text: TextRecords::default(),
             is_failed: false,
         };
         inner.senders.insert(peer.id, sender);
@@ -919,6 +975,12 @@ mod tests {
         }
     }
 
+    fn sender_of_text() -> Peer {
+        let mut sender = peer(1, None, "app");
+        sender.hello.as_mut().expect("a hello").format = Format::Text;
+        sender
+    }
+
     fn open(directory: &Path) -> Store {
         Store::open(
             &FileOptions::new(directory.join("collected.log")),
@@ -987,12 +1049,67 @@ mod tests {
         assert_eq!(define(3).0, Ok(0));
     }
 
+    #[test]
+    fn targets_in_lines_of_text_take_bounded_memory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path());
+        store.lock().definition_memory_max = 1 << 20;
+        let sender = sender_of_text();
+        assert_eq!(store.hello(&sender), Ok(0));
+        let lines: String = (0..1_000)
+            .map(|number| format!("2026-11-25 12:34:56,000 INFO [main] com.shop.C{number} - said\n"))
+            .collect();
+        let first = lines.lines().next().expect("one").to_owned() + "\n";
+        assert_eq!(store.records(&sender, 0, 1, first.as_bytes()), Ok(1));
+        assert_eq!(
+            store.records(&sender, 1, 1_000, lines.as_bytes()),
+            Err(Reason::Memory)
+        );
+        store.disconnected(&sender, Reason::Memory);
+        assert_eq!(store.lock().definition_memory, 0);
+    }
+
+    /// A stack trace is one record with its line, and what came again is left out.
+    #[test]
+    fn lines_of_text_are_records() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path());
+        let sender = sender_of_text();
+        assert_eq!(store.hello(&sender), Ok(0));
+        let lines = b"2026-11-25 12:34:56,789 ERROR [main] com.shop.Orders - failed\n\tat a.B.c(B.java:7)\nINFO: next\n";
+        assert_eq!(store.records(&sender, 0, 3, lines), Ok(3));
+        assert_eq!(store.records(&sender, 2, 2, b"INFO: next\nWARN: last\n"), Ok(4));
+        let counts = store.counts();
+        assert_eq!((counts.records, counts.duplicates), (3, 1));
+        let log = std::fs::read_to_string(directory.path().join("collected.log")).expect("read");
+        let records: Vec<serde_json::Value> = log
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        let shown = |at: usize, key: &str| records[at][key].as_str().unwrap_or_default().to_owned();
+        assert_eq!(shown(0, "message"), "failed\n\tat a.B.c(B.java:7)");
+        assert_eq!(
+            (shown(0, "thread"), shown(0, "target"), shown(0, "ts")),
+            (
+                "main".into(),
+                "com.shop.Orders".into(),
+                "2026-11-25T12:34:56.789000000Z".into()
+            )
+        );
+        let shown = [1, 2].map(|at| (shown(at, "level"), shown(at, "message")));
+        assert_eq!(
+            shown,
+            [("INFO", "next"), ("WARN", "last")].map(|(a, b)| (a.into(), b.into()))
+        );
+    }
+
     /// A frame of 270 bytes made the collector take 4.6 GB.
     #[test]
     fn many_short_lines_with_long_names_take_bounded_memory() {
         let directory = tempfile::tempdir().expect("a directory");
         let store = open(directory.path());
-        let sender = peer(1, None, &"n".repeat(200));
+        let mut sender = sender_of_text();
+        sender.hello.as_mut().expect("a hello").app = "n".repeat(200);
         assert_eq!(store.hello(&sender), Ok(0));
         let count = 60_000;
         let lines = b"\n".repeat(count);

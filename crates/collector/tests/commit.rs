@@ -3,6 +3,7 @@
 use logdrive_collector::{Store, StoreFormat};
 use logdrive_drain::file::{Fault, Faulty, FileOptions, Operation};
 use logdrive_ship::forward::{ForwardOptions, Forwarder};
+use logdrive_ship::hello::Format;
 use logdrive_ship::{Address, Options, ServerHandle, Threads, serve};
 use logdrive_testkit::wait_until;
 use std::collections::HashMap;
@@ -39,6 +40,8 @@ impl Collector {
     fn sender(&self, session: u64) -> Forwarder {
         let mut forward = ForwardOptions::new(u128::from(session) + 1, 1);
         forward.sent_until = Some(0);
+        // Lines that are kept as they came.
+        forward.format = Format::Opaque;
         Forwarder::start(self.server.addresses(), &Options::default(), &forward).expect("it starts")
     }
 }

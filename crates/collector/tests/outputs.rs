@@ -65,8 +65,12 @@ fn collected(directory: &Path, output: &str, app: &str) -> Vec<u64> {
         .map(|path| std::fs::read_to_string(path).expect("text"))
         .collect();
     let numbers = text.lines().filter_map(|line| {
-        let (_, rest) = line.split_once(&format!(" {app} "))?;
-        rest.split(' ').next()?.parse().ok()
+        let value: serde_json::Value = serde_json::from_str(line).ok()?;
+        value["message"]
+            .as_str()?
+            .strip_prefix(&format!("{app} "))?
+            .parse()
+            .ok()
     });
     numbers.collect()
 }

@@ -81,7 +81,7 @@ pub(crate) struct CollectArgs {
     /// have yet
     #[arg(long, value_name = "ENGINE", help_heading = "Log")]
     pub(crate) to: Option<EngineAddress>,
-    /// Layout of typed records: json, text, logfmt, glog, or "pattern ..."; lines stay as they were sent [default: json]
+    /// Layout of records: json, text, logfmt, glog, or "pattern ..."; JSON objects stay as they were sent [default: json]
     #[arg(long, value_name = "LAYOUT", help_heading = "Log")]
     pub(crate) layout: Option<LayoutOptions>,
     /// Start a new file before the log would grow beyond this, such as 64MiB

@@ -60,7 +60,7 @@ logdrive_drain::options! {
         out: Option<PathBuf> => Row::of(Kind::Path(limits::PATH_BYTES_MAX)).required("\"/var/log/logdrive\"").scope(FILE),
         /// Form of the log: collected.log has text, collected.segment has segments, which `logdrive cat` shows as text.
         pub(super) format: StoreFormat => Row::of(Kind::Word).words(StoreFormat::WORDS).scope(FILE),
-        /// Layout of typed records in collected.log; lines stay as they were sent.
+        /// Layout of records in collected.log; JSON objects stay as they were sent.
         pub(super) layout: LayoutOptions => Row::of(Kind::Parsed(PATTERN)).words(LAYOUTS).scope(FILE),
         /// Make the log durable before records are acknowledged: level C2 instead of C1.
         pub(super) sync: bool => Row::of(Kind::Flag).scope(FILE),

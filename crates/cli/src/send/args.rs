@@ -48,7 +48,7 @@ pub(crate) enum Look {
     /// Typed records: time, level, thread, target, message and fields of usual forms, a stack trace with its record
     #[default]
     Records,
-    /// Lines of text as they are
+    /// Lines of text as they are; the collector makes records of them
     Text,
     /// Lines as they are, which are JSON objects
     Json,

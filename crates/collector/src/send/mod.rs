@@ -24,13 +24,14 @@ pub use stdin::Stdin;
 use crate::error::CollectorError;
 use crate::limits::{BATCH_BYTES, PROGRESS_INTERVAL};
 use followed_log::LogBatch;
+pub(crate) use lines::record_starts;
 use logdrive_ship::Options;
 use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_session};
 use logdrive_ship::hello::Format;
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
 use records::Payload;
-pub(crate) use records::RecordEncoder;
+pub(crate) use records::{NO_THREAD, RecordEncoder, each_piece};
 use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.

@@ -5,6 +5,7 @@ use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord, F
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{BatchEncoder, EncodedBatch, RowThread, RowWriter};
+use std::convert::Infallible;
 use std::path::Path;
 
 /// Bytes of rows that become one or more batches.
@@ -12,7 +13,7 @@ const ROWS_BYTES: usize = 1 << 20;
 /// Bytes of rows of a batch, as those of a sink that ships.
 const BATCH_ROWS_BYTES: usize = 256 << 10;
 /// In place of the thread of a line that names none.
-const NO_THREAD: &str = "-";
+pub(crate) const NO_THREAD: &str = "-";
 /// Bytes of a piece of a record that is too long for one.
 const PIECE_BYTES: usize = 32 << 10;
 
@@ -21,6 +22,27 @@ const PIECE_BYTES: usize = 32 << 10;
 pub(crate) struct Payload {
     pub(crate) count: u32,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Encodes a record that was read from a text. One that is too long goes whole, in pieces of the text: nothing of it is lost.
+pub(crate) fn each_piece<E>(
+    record: &mut ForeignRecord,
+    text: &[u8],
+    values: &mut Vec<u8>,
+    mut each: impl FnMut(&ForeignRecord, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    values.clear();
+    if record.encode(values) {
+        return each(record, values);
+    }
+    for piece in text.chunks(PIECE_BYTES) {
+        record.message = piece.to_vec();
+        record.fields.clear();
+        values.clear();
+        record.encode(values);
+        each(record, values)?;
+    }
+    Ok(())
 }
 
 /// Makes batches of lines. The same lines make the same records, whose first line begins one.
@@ -74,20 +96,12 @@ impl RecordEncoder {
             let mut record = self.parser.read(text);
             record.unix_ns.get_or_insert(read_at);
             record.fields.extend_from_slice(&self.fields);
-            self.values.clear();
-            match record.encode(&mut self.values) {
-                true => self.put(&record, &mut payloads),
-                // Whole, in pieces: nothing of it is lost.
-                false => {
-                    for piece in text.chunks(PIECE_BYTES) {
-                        record.message = piece.to_vec();
-                        record.fields.clear();
-                        self.values.clear();
-                        record.encode(&mut self.values);
-                        self.put(&record, &mut payloads);
-                    }
-                }
-            }
+            let mut values = std::mem::take(&mut self.values);
+            let Ok(()) = each_piece(&mut record, text, &mut values, |record, values| {
+                self.put(record, values, &mut payloads);
+                Ok::<(), Infallible>(())
+            });
+            self.values = values;
         }
         self.flush(&mut payloads);
         payloads
@@ -100,28 +114,30 @@ impl RecordEncoder {
         records: impl Iterator<Item = &'a mut ForeignRecord>,
     ) -> Vec<Payload> {
         let mut payloads = Vec::new();
+        let mut values = std::mem::take(&mut self.values);
         for record in records {
-            self.values.clear();
-            if record.encode(&mut self.values) {
-                self.put(record, &mut payloads);
+            values.clear();
+            if record.encode(&mut values) {
+                self.put(record, &values, &mut payloads);
                 continue;
             }
             // The message whole, in pieces; the fields stand with the first.
             let message = std::mem::take(&mut record.message);
             for piece in message.chunks(PIECE_BYTES) {
                 record.message = piece.to_vec();
-                self.values.clear();
-                record.encode(&mut self.values);
-                self.put(record, &mut payloads);
+                values.clear();
+                record.encode(&mut values);
+                self.put(record, &values, &mut payloads);
                 record.fields.clear();
             }
         }
+        self.values = values;
         self.flush(&mut payloads);
         payloads
     }
 
     /// Adds the record whose values were encoded.
-    fn put(&mut self, record: &ForeignRecord, payloads: &mut Vec<Payload>) {
+    fn put(&mut self, record: &ForeignRecord, values: &[u8], payloads: &mut Vec<Payload>) {
         for _ in 0..2 {
             let thread = RowThread {
                 id: 0,
@@ -137,7 +153,7 @@ impl RecordEncoder {
             let time = record.unix_ns.unwrap_or(0);
             let end = self
                 .rows
-                .record(&mut self.space, self.filled, callsite, thread, time, &self.values);
+                .record(&mut self.space, self.filled, callsite, thread, time, values);
             if let Some(end) = end {
                 self.filled = end;
                 return;
