@@ -28,6 +28,9 @@ pub(crate) const SCAN_THREADS_MAX: usize = 16;
 /// Parts that are worked on ahead, for each thread.
 pub(crate) const PARTS_AHEAD: u64 = 2;
 
+/// Memories of parts that are kept for later ones: one is taken while another is filled, by a few threads.
+pub(crate) const SPARE_PARTS_MAX: usize = 4;
+
 /// The least that is read at a time, when there are many files.
 pub(crate) const CHUNK_BYTES_MIN: usize = 64 * 1024;
 

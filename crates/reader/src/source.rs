@@ -279,7 +279,10 @@ impl Source {
             let path = std::path::Path::new(&self.name);
             self.failures.push(ReadError::read(path)(cause));
         }
-        self.chunk.bytes = bytes;
+        let taken = std::mem::replace(&mut self.chunk.bytes, bytes);
+        if let Some(scanned) = &self.chunk.scanned {
+            scanned.give_back(taken);
+        }
     }
 
     /// Moves what is still needed to the front of a chunk with room behind it.

@@ -5,10 +5,10 @@ use super::plain_files::{last_part, plain_ranges};
 use super::text_parts::{TextPart, TextParts};
 use super::text_scan::{PartEnd, TextScan};
 use crate::filter::Filter;
-use crate::limits::{PARTS_AHEAD, REORDER_BYTES};
+use crate::limits::{PARTS_AHEAD, REORDER_BYTES, SPARE_PARTS_MAX};
 use crate::log_files::LogFile;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Makes what is printed of a record, on the thread that has found it.
 pub trait ShapeRecord: Send {
@@ -38,18 +38,27 @@ impl ScannedPart {
     pub(crate) const FRONT: usize = REORDER_BYTES;
 }
 
+/// Memory of parts that were taken, for later ones: pages that are known cost nothing.
+type SpareBytes = Arc<Mutex<Vec<Vec<u8>>>>;
+
 /// Looks at parts.
 struct Worker {
     scan: TextScan,
     shape: Option<Box<dyn ShapeRecord>>,
     memory: Vec<u8>,
+    spare: SpareBytes,
 }
 
 impl Worker {
     fn work(&mut self, part: &TextPart) -> ScannedPart {
-        let Self { scan, shape, memory } = self;
+        let Self {
+            scan,
+            shape,
+            memory,
+            spare,
+        } = self;
         let mut found = ScannedPart {
-            bytes: Vec::new(),
+            bytes: locked(spare).pop().unwrap_or_default(),
             records: Vec::new(),
             leading: ScannedPart::FRONT,
             last: None,
@@ -99,11 +108,17 @@ impl Worker {
     }
 }
 
+fn locked(spare: &SpareBytes) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    // A thread that panicked has left a whole list.
+    spare.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Records of a log, in the order of its parts.
 #[derive(Debug)]
 pub(crate) struct ScannedText {
     pub(crate) parts: InOrder<ScannedPart>,
     pub(crate) is_shaped: bool,
+    spare: SpareBytes,
 }
 
 impl ScannedText {
@@ -122,8 +137,10 @@ impl ScannedText {
         {
             *range = part;
         }
+        let spare = SpareBytes::default();
         let worker = || {
             let mut worker = Worker {
+                spare: Arc::clone(&spare),
                 scan: TextScan::new(filter.clone()),
                 shape: shapes.map(|make| make()),
                 memory: Vec::new(),
@@ -136,6 +153,16 @@ impl ScannedText {
         Some(Self {
             parts: InOrder::start(workers, window, move || parts.next_part()),
             is_shaped: shapes.is_some(),
+            spare,
         })
+    }
+
+    /// Takes back the memory of a part whose records were taken.
+    pub(crate) fn give_back(&self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        let mut spare = locked(&self.spare);
+        if spare.len() < SPARE_PARTS_MAX {
+            spare.push(bytes);
+        }
     }
 }
