@@ -86,6 +86,11 @@ impl EngineAddress {
         KNOWN.iter().any(|known| known.scheme == scheme)
     }
 
+    /// Whether it knows each record by its id, and batches need not come again as they were.
+    pub(crate) fn is_by_record(&self) -> bool {
+        !matches!(self.known.kind, Kind::Clickhouse | Kind::S3)
+    }
+
     /// Scheme of the transport, such as `https`.
     pub(crate) fn transport(&self) -> &'static str {
         self.known.transport

@@ -4,7 +4,7 @@ use crate::error::EngineError;
 use crate::json::{put_string, value_text};
 use crate::limits::{LINE_BYTES, TEXT_CALLSITES_MAX};
 use logdrive_drain::layout::{Layout, LayoutOptions, Plan, ProcessInfo, Record, Style, Thread};
-use logdrive_reader::foreign::{ForeignParser, dynamic_callsite};
+use logdrive_reader::foreign::{ForeignParser, ForeignRecord, dynamic_callsite};
 use logdrive_store::{
     Block, DictionaryThread, RowCallsite, RowProcess, RowThread, Rows, SegmentWriter, StoreError,
 };
@@ -26,18 +26,42 @@ struct RecordSite {
     row: Option<RowCallsite>,
 }
 
-/// Block of a segment whose rows were read.
+/// Block of records: of a segment whose rows were read, or lines of text.
 #[derive(Debug)]
 pub(crate) struct BatchBlock {
     sites: Vec<RecordSite>,
     threads: Vec<DictionaryThread>,
+    /// Rows, or lines with their ends.
     rows: Vec<u8>,
+    /// Starts of the records where they are lines.
+    starts: Option<Vec<u32>>,
     records: usize,
     /// Least time of its records.
     first_ns: u64,
 }
 
 impl BatchBlock {
+    /// A block of lines that were read at a time, with the start of each record.
+    pub(crate) fn of_lines(lines: Vec<u8>, starts: Vec<u32>, read_ns: u64) -> Self {
+        Self {
+            sites: Vec::new(),
+            threads: Vec::new(),
+            rows: lines,
+            records: starts.len(),
+            starts: Some(starts),
+            first_ns: read_ns,
+        }
+    }
+
+    /// Record of lines at a place, without its end.
+    fn line(&self, starts: &[u32], place: usize) -> &[u8] {
+        let start = starts.get(place).map_or(0, |start| *start as usize);
+        let next = starts.get(place + 1);
+        let end = next.map_or(self.rows.len(), |start| *start as usize);
+        let line = self.rows.get(start..end).unwrap_or_default();
+        line.strip_suffix(b"\n").unwrap_or(line)
+    }
+
     /// Time of its oldest record, in nanoseconds since 1970; `None` where it has none.
     pub(crate) fn first_ns(&self) -> Option<u64> {
         (self.records > 0).then_some(self.first_ns)
@@ -64,6 +88,13 @@ pub(crate) struct RecordLayouts {
     parser: ForeignParser,
     /// Callsites of lines of text, by level and target.
     texts: HashMap<(Level, String), Arc<RecordSite>>,
+    /// Those of lines without a target, by level: comparing empty texts faults and is slow on some processors.
+    plain_texts: HashMap<Level, Arc<RecordSite>>,
+    /// Process of lines of text, where it is known.
+    process: Option<RowProcess>,
+    /// Lines of text are messages as they are, and are not taken apart.
+    keeps_lines: bool,
+    line: ForeignRecord,
 }
 
 impl RecordLayouts {
@@ -76,7 +107,20 @@ impl RecordLayouts {
             payload: Vec::new(),
             parser: ForeignParser::default(),
             texts: HashMap::new(),
+            plain_texts: HashMap::new(),
+            process: None,
+            keeps_lines: false,
+            line: ForeignRecord::default(),
         })
+    }
+
+    /// Lines of text are of this process; with `keeps_lines` they are not taken apart.
+    pub(crate) fn of_lines(self, process: Option<RowProcess>, keeps_lines: bool) -> Self {
+        Self {
+            process,
+            keeps_lines,
+            ..self
+        }
     }
 
     /// Reads the rows of a block.
@@ -89,6 +133,7 @@ impl RecordLayouts {
                 .collect(),
             threads: head.threads.clone(),
             rows: block.rows()?,
+            starts: None,
             records: head.records,
             first_ns: head.times.0,
         })
@@ -106,7 +151,15 @@ impl RecordLayouts {
 
     /// Takes a line of text apart; its values are in `payload` then. Returns its callsite, time and thread.
     fn read_text(&mut self, line: &[u8]) -> (Arc<RecordSite>, Option<u64>, String) {
-        let mut found = self.parser.read(line);
+        let mut found = match self.keeps_lines {
+            true => {
+                let mut kept = std::mem::take(&mut self.line);
+                kept.message.clear();
+                kept.message.extend_from_slice(line);
+                kept
+            }
+            false => self.parser.read(line),
+        };
         self.payload.clear();
         if !found.encode(&mut self.payload) {
             // The line whole, instead of a part of its fields.
@@ -115,17 +168,29 @@ impl RecordLayouts {
             found.fields.clear();
             found.encode(&mut self.payload);
         }
-        let mut key = (found.level.unwrap_or(Level::Info), found.target);
+        let (unix_ns, thread) = (found.unix_ns, std::mem::take(&mut found.thread));
+        let mut key = (
+            found.level.unwrap_or(Level::Info),
+            std::mem::take(&mut found.target),
+        );
+        self.line = found;
         if self.texts.len() >= TEXT_CALLSITES_MAX && !self.texts.contains_key(&key) {
             key.1.clear();
         }
-        let known = self.texts.get(&key).cloned();
-        let site = known.unwrap_or_else(|| {
-            let site = Arc::new(self.site(dynamic_callsite(key.0, &key.1), None));
-            self.texts.insert(key, Arc::clone(&site));
-            site
-        });
-        (site, found.unix_ns, found.thread)
+        let known = match key.1.is_empty() {
+            true => self.plain_texts.get(&key.0),
+            false => self.texts.get(&key),
+        };
+        if let Some(site) = known {
+            return (Arc::clone(site), unix_ns, thread);
+        }
+        let callsite = dynamic_callsite(key.0, &key.1);
+        let site = Arc::new(self.site(callsite, self.process.clone()));
+        match key.1.is_empty() {
+            true => self.plain_texts.insert(key.0, Arc::clone(&site)),
+            false => self.texts.insert(key, Arc::clone(&site)),
+        };
+        (site, unix_ns, thread)
     }
 }
 
@@ -209,6 +274,13 @@ impl<'a> EngineBatch<'a> {
     }
 
     fn each_of(&mut self, block: &BatchBlock, before: usize, each: &mut dyn FnMut(&mut EngineRecord<'_>)) {
+        if let Some(starts) = &block.starts {
+            for at in self.range.start.max(before)..self.range.end.min(before + block.records) {
+                let line = block.line(starts, at - before);
+                self.visit_text(line, (at, self.first + at as u64, block.first_ns), each);
+            }
+            return;
+        }
         let mut rows = Rows::new(&block.rows);
         let mut place = before;
         // Rows of a block are sound: it made them.
@@ -235,6 +307,7 @@ impl<'a> EngineBatch<'a> {
                 number,
                 process: process_of(site, record.payload),
                 site,
+                line: None,
                 record,
                 layouts: (json, message),
                 space,
@@ -254,6 +327,7 @@ impl<'a> EngineBatch<'a> {
             message,
             space,
             payload,
+            keeps_lines,
             ..
         } = &mut *self.layouts;
         each(&mut EngineRecord {
@@ -261,6 +335,7 @@ impl<'a> EngineBatch<'a> {
             number,
             process: process_of(&site, payload),
             site: &site,
+            line: keeps_lines.then_some(line),
             record: Record {
                 unix_ns: unix_ns.unwrap_or(stored_ns),
                 thread: Thread { name: &thread, id: 0 },
@@ -281,6 +356,8 @@ pub(crate) struct EngineRecord<'a> {
     pub(crate) number: u64,
     process: Option<Cow<'a, RowProcess>>,
     site: &'a RecordSite,
+    /// It as a line of text that is not taken apart.
+    line: Option<&'a [u8]>,
     record: Record<'a>,
     /// Those of JSON and of messages.
     layouts: (&'a mut Layout, &'a mut Layout),
@@ -347,6 +424,12 @@ impl EngineRecord<'_> {
             Some(row) => segment.record(row, thread, self.record.unix_ns, self.record.payload),
             None => Err(std::io::ErrorKind::InvalidData.into()),
         }
+    }
+
+    /// It as it was written, where it is to stay so.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn line(&self) -> Option<&[u8]> {
+        self.line
     }
 
     /// It as an object of JSON, on one line without its end.

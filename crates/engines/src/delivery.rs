@@ -2,24 +2,20 @@
 //! again with growing pauses, and notes in its state what the engine has.
 
 use crate::address::EngineAddress;
-use crate::batch::{BatchBlock, EngineBatch, RecordLayouts};
+use crate::batch::{BatchBlock, RecordLayouts};
 use crate::clients::open;
-use crate::dead_letters::{DeadLetters, put_letter};
-use crate::engine::Engine;
-use crate::error::{EngineError, Refusal};
+use crate::dead_letters::DeadLetters;
+use crate::engine_writer::{Ended, EngineWriter, NumberedBlocks};
+use crate::error::EngineError;
 use crate::limits::{PAUSE, RETRY_FIRST, RETRY_LONGEST};
+use crate::report::{DeliveryCounts, SharedReport};
+use crate::scout::Scout;
 use crate::source::{CommittedEnd, SegmentSource};
-use crate::state::{DeliveryState, StateFile};
-use std::ops::Range;
+use crate::state::{DeliveryState, LogPosition, StateFile};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Messages for the operator that wait.
-const NOTICES_MAX: usize = 100;
-/// Interval at which the backlog is measured.
-const BACKLOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Options of a delivery.
 #[derive(Clone)]
@@ -47,100 +43,13 @@ impl std::fmt::Debug for DeliveryOptions {
     }
 }
 
-/// Counts of a delivery since it was started.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeliveryCounts {
-    /// Records that the engine has.
-    pub records: u64,
-    /// Requests, or what an engine has in their place, that it took.
-    pub batches: u64,
-    /// Times that a batch was handed over again.
-    pub retries: u64,
-    /// Records that the engine never takes, which are in the file of dead letters.
-    pub dead_letters: u64,
-    /// Records that were removed before the engine had them.
-    pub lost: u64,
-    /// Bytes of the log that could not be read.
-    pub damaged_bytes: u64,
-    /// Records in the log that the engine does not have.
-    pub lag_records: u64,
-    /// Bytes of the log that it does not have.
-    pub lag_bytes: u64,
-    /// Age of the oldest record that it does not have.
-    pub lag_time: Duration,
-    /// Last error in words; empty while all is well.
-    pub error: String,
-}
-
-#[derive(Debug, Default)]
-struct DeliveryReport {
-    counts: DeliveryCounts,
-    notices: Vec<String>,
-    /// Time up to which the thread goes on; `None` for ever.
-    ends_at: Option<Instant>,
-    /// Set when everything is delivered at the end.
-    is_idle: bool,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    report: Mutex<DeliveryReport>,
-    changed: Condvar,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, DeliveryReport> {
-        // Numbers and texts are whole.
-        self.report.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits, and less where the end comes before.
-    fn wait(&self, time: Duration) {
-        let report = self.lock();
-        let time = match report.ends_at {
-            Some(end) => end.saturating_duration_since(Instant::now()).min(time),
-            None => time,
-        };
-        let was_ending = report.ends_at.is_some();
-        let woken = |report: &mut DeliveryReport| report.ends_at.is_some() == was_ending;
-        // As above.
-        drop(self.changed.wait_timeout_while(report, time, woken));
-    }
-
-    /// Whether the thread is to end though something is left.
-    fn is_over(&self) -> bool {
-        self.lock().ends_at.is_some_and(|end| Instant::now() >= end)
-    }
-
-    fn is_ending(&self) -> bool {
-        self.lock().ends_at.is_some()
-    }
-
-    fn notice(&self, text: String) {
-        let mut report = self.lock();
-        if report.notices.len() < NOTICES_MAX {
-            report.notices.push(text);
-        }
-    }
-
-    fn fail(&self, text: &str) {
-        let mut report = self.lock();
-        if report.counts.error != text {
-            text.clone_into(&mut report.counts.error);
-            if report.notices.len() < NOTICES_MAX {
-                report.notices.push(text.to_owned());
-            }
-        }
-    }
-}
-
 /// Records of a log on their way to an engine, on a thread of its own.
 ///
 /// The engine may be away: the log grows meanwhile, and its retention is the limit of the backlog. Each record has an id that
 /// stays the same through retries, kills and restarts; what an engine makes of it stands in `docs/engines.md`.
 #[derive(Debug)]
 pub struct Delivery {
-    shared: Arc<Shared>,
+    shared: Arc<SharedReport>,
     thread: Mutex<Option<JoinHandle<()>>>,
     to: EngineAddress,
 }
@@ -154,16 +63,25 @@ impl Delivery {
         std::fs::create_dir_all(&options.directory).map_err(EngineError::file("make", &options.directory))?;
         let (file, state) = StateFile::open(&options.directory.join("delivery.state"))?;
         let engine = open(&options.to)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedReport::default());
         let to = options.to.clone();
-        let mut run = DeliveryRun {
+        let writer = EngineWriter {
             engine,
             layouts: RecordLayouts::new()?,
-            source: SegmentSource::new(&options.log, state.delivered, options.written.clone()),
-            scout: Scout::new(&options, &state),
             dead: DeadLetters::new(&options.directory.join("dead-letters.jsonl")),
-            file,
-            state,
+            to: to.clone(),
+            shared: Arc::clone(&shared),
+        };
+        let mut run = DeliveryRun {
+            writer,
+            backlog: Backlog {
+                source: SegmentSource::new(&options.log, state.delivered, options.written.clone()),
+                scout: Scout::new(&options.log, options.written.clone(), &state),
+                file,
+                state,
+                shared: Arc::clone(&shared),
+            },
+            ahead: None,
             options,
             shared: Arc::clone(&shared),
         };
@@ -200,8 +118,7 @@ impl Delivery {
 
     /// Lets it deliver what is in the log, for this time at most, and end. The rest is delivered after the next start.
     pub fn begin_stop(&self, timeout: Duration) {
-        self.shared.lock().ends_at = Some(Instant::now() + timeout);
-        self.shared.changed.notify_all();
+        self.shared.end_within(timeout);
     }
 
     /// Waits for its end. Blocks until then, which is for ever where nobody asked for it.
@@ -221,78 +138,95 @@ impl Drop for Delivery {
     }
 }
 
-/// A look ahead: counts the records of the log by the heads of their blocks.
-#[derive(Debug)]
-struct Scout {
-    source: SegmentSource,
-    /// Number behind the last record that was counted.
-    number: u64,
-    /// Numbers of the first records of files, by inode.
-    starts: Vec<(u64, u64)>,
-    looked: Option<Instant>,
+/// Blocks of the log that are handed over together.
+struct LogBatch {
+    blocks: Vec<BatchBlock>,
+    /// Number of the first record.
+    first: u64,
+    /// Place behind them.
+    end: LogPosition,
 }
 
-impl Scout {
-    fn new(options: &DeliveryOptions, state: &DeliveryState) -> Self {
-        Self {
-            source: SegmentSource::new(&options.log, state.delivered, options.written.clone()),
-            number: state.number,
-            starts: Vec::new(),
-            looked: None,
-        }
+impl LogBatch {
+    /// Number behind the last record.
+    fn next(&self) -> u64 {
+        self.blocks
+            .iter()
+            .fold(self.first, |sum, block| sum + block.records() as u64)
     }
+}
 
+/// The log and what the engine has of it.
+struct Backlog {
+    source: SegmentSource,
+    scout: Scout,
+    file: StateFile,
+    state: DeliveryState,
+    shared: Arc<SharedReport>,
+}
+
+impl Backlog {
+    /// Counts what is in the log, and keeps the numbers of its files.
     fn look(&mut self) -> Result<(), EngineError> {
-        if self.looked.is_some_and(|at| at.elapsed() < BACKLOG_INTERVAL) {
-            return Ok(());
+        if self.scout.look(&self.state)? {
+            self.state.starts = self.scout.starts(self.state.number);
+            self.state.counted = self.scout.number();
+            self.file.save(&self.state)?;
         }
-        self.looked = Some(Instant::now());
-        loop {
-            let before = self.source.position();
-            let mut counted = 0;
-            // One block at a time is enough to see where files begin.
-            let found = self.source.next_block(|records| {
-                counted += records as u64;
-                false
-            })?;
-            let after = self.source.position();
-            if let Some(after) = after
-                && before.is_none_or(|before| before.ino != after.ino)
-            {
-                self.starts.push((after.ino, self.number));
-            }
-            self.number += counted;
-            if found.is_none() && before == after {
-                break;
-            }
-        }
-        self.source.take_damages();
-        self.source.take_torn();
         Ok(())
     }
 
-    /// Number of the first record of a file.
-    fn start_of(&self, ino: u64) -> Option<u64> {
-        let found = self.starts.iter().rev().find(|(known, _)| *known == ino);
-        found.map(|(_, number)| *number)
+    /// Tells how much there is that the engine does not have. `blocks` are the next ones of it.
+    fn note(&mut self, blocks: &[BatchBlock]) -> Result<(), EngineError> {
+        self.look()?;
+        let oldest = blocks.first().and_then(BatchBlock::first_ns);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut report = self.shared.lock();
+        report.counts.lag_records = self.scout.number().saturating_sub(self.state.number);
+        report.counts.lag_bytes = self.source.bytes_behind();
+        report.counts.lag_time = oldest.map_or(Duration::ZERO, |oldest| {
+            now.saturating_sub(Duration::from_nanos(oldest))
+        });
+        report.is_idle = blocks.is_empty();
+        Ok(())
+    }
+
+    /// Writes the state with a batch that is about to be handed over.
+    fn begin(&mut self, batch: &LogBatch) -> Result<(), EngineError> {
+        if self.state.begun == Some(batch.end) && self.state.number == batch.first {
+            return Ok(());
+        }
+        self.state.number = batch.first;
+        self.state.begun = Some(batch.end);
+        self.state.counted = self.scout.number();
+        self.file.save(&self.state)
+    }
+
+    /// Writes the state behind a batch that the engine has, and removes files where that is wanted.
+    fn finish(&mut self, batch: &LogBatch, removes: bool) -> Result<(), EngineError> {
+        let before = self.state.delivered.replace(batch.end);
+        self.state.number = batch.next();
+        self.state.begun = None;
+        // Where it cannot be written the batch comes again, under the same numbers.
+        self.file.save(&self.state)?;
+        if removes && before.is_none_or(|before| !before.is_same_file(&batch.end)) {
+            // Before a state is lost whose files are gone.
+            self.file.sync(&self.state)?;
+            self.source.remove_before(batch.end)?;
+        }
+        Ok(())
     }
 }
 
 /// The thread's side.
 struct DeliveryRun {
-    engine: Box<dyn Engine>,
-    layouts: RecordLayouts,
-    source: SegmentSource,
-    scout: Scout,
-    dead: DeadLetters,
-    file: StateFile,
-    state: DeliveryState,
+    writer: EngineWriter,
+    backlog: Backlog,
+    /// Batch behind the one that is being delivered, with which the engine has begun.
+    ahead: Option<LogBatch>,
     options: DeliveryOptions,
-    shared: Arc<Shared>,
+    shared: Arc<SharedReport>,
 }
-
-/// The end of a delivery before its log's.
-struct Ended;
 
 impl DeliveryRun {
     fn run(&mut self) {
@@ -310,9 +244,9 @@ impl DeliveryRun {
                 Err(Err(error)) => {
                     self.shared.fail(&error.to_string());
                     // What was read and not delivered is read again.
-                    let Self { options, state, .. } = self;
-                    let start = (state.delivered, options.written.clone());
-                    self.source = SegmentSource::new(&options.log, start.0, start.1);
+                    let start = (self.backlog.state.delivered, self.options.written.clone());
+                    self.backlog.source = SegmentSource::new(&self.options.log, start.0, start.1);
+                    self.ahead = None;
                     if self.shared.is_over() {
                         return;
                     }
@@ -328,55 +262,76 @@ impl DeliveryRun {
 
     /// Delivers a batch. `false`: there is none.
     fn turn(&mut self) -> Result<bool, Result<Ended, EngineError>> {
-        let blocks = self.gather().map_err(Err)?;
-        self.note_backlog(&blocks).map_err(Err)?;
-        let Some(end) = self.source.position().filter(|_| !blocks.is_empty()) else {
+        self.backlog.look().map_err(Err)?;
+        let batch = match self.ahead.take() {
+            Some(batch) => Some(batch),
+            None => self.gather(None).map_err(Err)?,
+        };
+        let blocks = batch.as_ref().map_or(&[][..], |batch| &batch.blocks);
+        self.backlog.note(blocks).map_err(Err)?;
+        let Some(batch) = batch else {
             return Ok(false);
         };
-        if self.state.begun != Some(end) {
-            self.state.begun = Some(end);
-            self.file.save(&self.state).map_err(Err)?;
+        self.backlog.begin(&batch).map_err(Err)?;
+        let delivery = self.backlog.state.delivery.clone();
+        let all = NumberedBlocks {
+            blocks: &batch.blocks,
+            delivery: &delivery,
+            first: batch.first,
+        };
+        if self.writer.engine.limits().works_ahead {
+            self.writer.begin(&all);
+            self.ahead = self.gather(Some(&batch)).map_err(Err)?;
+            if let Some(ahead) = &self.ahead {
+                let (blocks, first) = (&ahead.blocks, ahead.first);
+                self.writer.begin(&NumberedBlocks { blocks, first, ..all });
+            }
         }
-        let count: usize = blocks.iter().map(BatchBlock::records).sum();
-        self.deliver(&blocks, 0..count)?;
-        let has_moved = self.state.delivered.is_none_or(|before| before.ino != end.ino);
-        self.state.delivered = Some(end);
-        self.state.number += count as u64;
-        self.state.begun = None;
-        // Where it cannot be written the batch comes again, under the same numbers.
-        self.file.save(&self.state).map_err(Err)?;
-        if self.options.removes && has_moved {
-            self.source.remove_before(end).map_err(Err)?;
-        }
+        let Self { writer, backlog, .. } = self;
+        let mut notes = || backlog.note(&batch.blocks);
+        writer.deliver(&all, 0..all.count(), &mut notes)?;
+        backlog.finish(&batch, self.options.removes).map_err(Err)?;
         Ok(true)
     }
 
-    /// Blocks of the next batch: those of the batch that was begun before a restart, or as many as there are and it takes.
-    fn gather(&mut self) -> Result<Vec<BatchBlock>, EngineError> {
+    fn note_damages(&mut self) {
+        let path = self.options.log.display();
+        for damage in self.backlog.source.take_damages() {
+            self.shared.lock().counts.damaged_bytes += damage.bytes;
+            self.shared.notice(format!("{path}: {damage}"));
+        }
+        if self.backlog.source.take_torn() {
+            let text = "the file that was delivered last is gone, with records that were not delivered";
+            self.shared.notice(format!("{path}: {text}"));
+        }
+    }
+
+    /// The next batch: that which was begun before a restart, or as many blocks as there are and it takes. One that is not full
+    /// waits for more, but behind a batch that is under way.
+    fn gather(&mut self, behind: Option<&LogBatch>) -> Result<Option<LogBatch>, EngineError> {
         let (mut blocks, mut records, mut bytes) = (Vec::new(), 0, 0);
-        let (began, limits) = (Instant::now(), self.engine.limits());
+        let (started, limits) = (Instant::now(), self.writer.engine.limits());
+        let state = &self.backlog.state;
+        let (begun, mut first, before) = match behind {
+            None => (state.begun, state.number, state.delivered),
+            Some(batch) => (None, batch.next(), Some(batch.end)),
+        };
+        let waits = behind.is_none() && begun.is_none();
         loop {
-            let block = self.source.next_block(|_| true)?;
-            for damage in self.source.take_damages() {
-                self.shared.lock().counts.damaged_bytes += damage.bytes;
-                self.shared
-                    .notice(format!("{}: {damage}", self.options.log.display()));
-            }
-            if self.source.take_torn() {
-                let text = "the file that was delivered last is gone: records between it and the oldest one are lost";
-                self.shared
-                    .notice(format!("{}: {text}", self.options.log.display()));
-            }
+            let block = self.backlog.source.next_block(|_, _| true)?;
+            self.note_damages();
             let Some(block) = block else {
-                let waits = !blocks.is_empty() && self.state.begun.is_none() && !self.shared.is_ending();
-                if waits && began.elapsed() < limits.linger {
+                let waits = waits && !blocks.is_empty() && !self.shared.is_ending();
+                if waits && started.elapsed() < limits.linger {
                     self.shared.wait(PAUSE);
                     continue;
                 }
-                return Ok(blocks);
+                break;
             };
-            self.count_lost(&blocks);
-            match self.layouts.read(&block) {
+            if blocks.is_empty() {
+                first = self.after_lost(first, before);
+            }
+            match self.writer.layouts.read(&block) {
                 Ok(read) => {
                     records += read.records();
                     bytes += read.bytes();
@@ -392,145 +347,41 @@ impl DeliveryRun {
                 }
             }
             let is_full = records >= limits.records || bytes >= limits.rows_bytes;
-            match self.state.begun {
-                Some(end) if self.source.position() == Some(end) => return Ok(blocks),
+            let is_whole = match begun {
+                Some(end) if self.backlog.source.position() == Some(end) => true,
                 // A batch that was begun has its own end, unless that is gone.
-                Some(_) if records < 4 * limits.records => {}
-                Some(_) => return Ok(blocks),
-                None if is_full => return Ok(blocks),
-                None => {}
+                Some(_) => records >= 4 * limits.records,
+                None => is_full,
+            };
+            if is_whole {
+                break;
             }
         }
+        let end = self.backlog.source.position();
+        Ok(end
+            .filter(|_| !blocks.is_empty())
+            .map(|end| LogBatch { blocks, first, end }))
     }
 
-    /// Counts records of files that were removed before they were read.
-    fn count_lost(&mut self, blocks: &[BatchBlock]) {
-        let before = self.state.delivered.map(|position| position.ino);
-        let (Some(position), true) = (self.source.position(), blocks.is_empty()) else {
-            return;
+    /// Number of the record that is read next: where files were removed before they were read, that behind theirs, which are
+    /// lost. `before` is the place of the record before.
+    fn after_lost(&mut self, first: u64, before: Option<LogPosition>) -> u64 {
+        let Some(position) = self.backlog.source.position() else {
+            return first;
         };
-        if before == Some(position.ino) {
-            return;
+        if before.is_some_and(|before| before.is_same_file(&position)) {
+            return first;
         }
-        if let Some(start) = self.scout.start_of(position.ino)
-            && start > self.state.number
-        {
-            let lost = start - self.state.number;
-            self.state.number = start;
+        let start = self.backlog.scout.start_of(position).unwrap_or(first);
+        if start > first {
+            let lost = start - first;
             self.shared.lock().counts.lost += lost;
-            let path = self.options.log.display();
             self.shared.notice(format!(
-                "{path}: {lost} records were removed before {} had them",
+                "{}: {lost} records were removed before {} had them",
+                self.options.log.display(),
                 self.options.to
             ));
         }
-    }
-
-    fn note_backlog(&mut self, blocks: &[BatchBlock]) -> Result<(), EngineError> {
-        self.scout.look()?;
-        let oldest = blocks.first().and_then(BatchBlock::first_ns);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let mut report = self.shared.lock();
-        report.counts.lag_records = self.scout.number.saturating_sub(self.state.number);
-        report.counts.lag_bytes = self.source.bytes_behind();
-        report.counts.lag_time = oldest.map_or(Duration::ZERO, |oldest| {
-            now.saturating_sub(Duration::from_nanos(oldest))
-        });
-        report.is_idle = blocks.is_empty();
-        Ok(())
-    }
-
-    /// Hands records over until the engine has each, or it is a dead letter.
-    fn deliver(
-        &mut self,
-        blocks: &[BatchBlock],
-        range: Range<usize>,
-    ) -> Result<(), Result<Ended, EngineError>> {
-        let mut pause = RETRY_FIRST;
-        loop {
-            let mut whole =
-                EngineBatch::new(blocks, &mut self.layouts, &self.state.delivery, self.state.number);
-            let refusal = match self.engine.deliver(&mut whole.part(range.clone())) {
-                Ok(()) => {
-                    let mut report = self.shared.lock();
-                    report.counts.records += range.len() as u64;
-                    report.counts.batches += 1;
-                    report.counts.error.clear();
-                    return Ok(());
-                }
-                Err(refusal) => refusal,
-            };
-            let (why, after) = match refusal {
-                Refusal::Records(records) if self.dead.has_room() => {
-                    self.bury(blocks, &records).map_err(Err)?;
-                    let mut report = self.shared.lock();
-                    report.counts.records += (range.len() - records.len().min(range.len())) as u64;
-                    report.counts.batches += 1;
-                    return Ok(());
-                }
-                Refusal::Unnamed { count, why } if self.dead.has_room() => {
-                    // Sent again, those that were taken would be there twice: the whole batch is kept with the answer.
-                    let all: Vec<_> = range.clone().map(|place| (place, why.clone())).collect();
-                    self.bury(blocks, &all).map_err(Err)?;
-                    let mut report = self.shared.lock();
-                    report.counts.dead_letters -= (range.len() - count) as u64;
-                    report.counts.records += (range.len() - count) as u64;
-                    return Ok(());
-                }
-                Refusal::TooLarge { .. } | Refusal::Invalid { .. } if range.len() > 1 => {
-                    // Halves of it, so that only the record that it does not take is left out.
-                    let middle = range.start + range.len() / 2;
-                    self.deliver(blocks, range.start..middle)?;
-                    return self.deliver(blocks, middle..range.end);
-                }
-                Refusal::TooLarge { why } | Refusal::Invalid { why } if self.dead.has_room() => {
-                    self.bury(blocks, &[(range.start, why)]).map_err(Err)?;
-                    return Ok(());
-                }
-                Refusal::Records(records) => {
-                    let why = records.into_iter().next().map_or(String::new(), |(_, why)| why);
-                    (format!("the file of dead letters is full: {why}"), None)
-                }
-                Refusal::TooLarge { why } | Refusal::Invalid { why } | Refusal::Unnamed { why, .. } => {
-                    (format!("the file of dead letters is full: {why}"), None)
-                }
-                Refusal::Retry { why, after } => (why, after),
-            };
-            self.shared.fail(&format!("{}: {why}", self.options.to));
-            if self.shared.is_over() {
-                return Err(Ok(Ended));
-            }
-            // Half of it by chance, so that many that wait do not come at once.
-            let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-            self.shared.wait(after.unwrap_or(jittered));
-            if self.shared.is_over() {
-                return Err(Ok(Ended));
-            }
-            pause = (pause * 2).min(RETRY_LONGEST);
-            self.shared.lock().counts.retries += 1;
-            self.note_backlog(blocks).map_err(Err)?;
-        }
-    }
-
-    /// Writes records that the engine never takes to the file of dead letters.
-    fn bury(&mut self, blocks: &[BatchBlock], records: &[(usize, String)]) -> Result<(), EngineError> {
-        let mut lines = Vec::new();
-        for (place, why) in records {
-            let delivery = &self.state.delivery;
-            let mut whole = EngineBatch::new(blocks, &mut self.layouts, delivery, self.state.number);
-            let mut one = whole.part(*place..*place + 1);
-            one.each(&mut |record| put_letter(record, delivery, why, &mut lines));
-        }
-        self.dead.append(&lines)?;
-        self.shared.lock().counts.dead_letters += records.len() as u64;
-        if let Some((_, why)) = records.first() {
-            let text = format!(
-                "{}: {} records are dead letters: {why}",
-                self.options.to,
-                records.len()
-            );
-            self.shared.notice(text);
-        }
-        Ok(())
+        start.max(first)
     }
 }

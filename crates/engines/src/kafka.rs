@@ -3,16 +3,17 @@
 
 use crate::address::EngineAddress;
 use crate::batch::{EngineBatch, EngineRecord};
-use crate::engine::Engine;
+use crate::engine::{BatchLimits, Engine};
 use crate::error::{EngineError, Refusal};
 use crate::json::value_text;
-use crate::limits::RESPONSE_TIMEOUT;
+use crate::limits::{KAFKA_BATCH, RESPONSE_TIMEOUT};
 use logdrive_store::RowProcess;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +42,7 @@ enum Key {
     Field(String),
 }
 
-/// Records that were answered for: their places in the batch, with the error where there was one.
+/// Records that were answered for: their numbers, with the error where there was one.
 type Answers = Arc<Mutex<Vec<(usize, Option<KafkaError>)>>>;
 
 /// Callbacks of the producer.
@@ -63,10 +64,10 @@ impl ClientContext for Context {
 impl ProducerContext for Context {
     type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, place: usize) {
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let error = result.as_ref().err().map(|(error, _)| error.clone());
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        answers.push((place, error));
+        answers.push((number, error));
     }
 }
 
@@ -83,14 +84,12 @@ enum Way {
     Refused(String),
 }
 
-/// The batch that is under way. It stays so while brokers do not answer: the producer that has its records is the one that
-/// can send them without twins.
-#[derive(Debug, Default)]
+/// A batch that is under way. It stays so while brokers do not answer: the producer that has its records is the one that can
+/// send them without twins.
+#[derive(Debug)]
 struct Pending {
     /// Numbers of its records.
     numbers: Range<u64>,
-    /// Place of the first of them.
-    first: usize,
     ways: Vec<Way>,
     /// Bytes of their messages.
     bytes: Vec<u32>,
@@ -98,17 +97,45 @@ struct Pending {
 }
 
 impl Pending {
-    fn set(&mut self, place: usize, way: Way) {
-        if let Some(known) = place.checked_sub(self.first).and_then(|at| self.ways.get_mut(at)) {
+    fn new(numbers: Range<u64>, count: usize) -> Self {
+        Self {
+            numbers,
+            ways: vec![Way::Open; count],
+            bytes: vec![0; count],
+            sent: 0,
+        }
+    }
+
+    fn place_of(&self, number: u64) -> Option<usize> {
+        let place = number.checked_sub(self.numbers.start)?;
+        (number < self.numbers.end).then_some(usize::try_from(place).ok()?)
+    }
+
+    fn way(&self, number: u64) -> Option<&Way> {
+        self.ways.get(self.place_of(number)?)
+    }
+
+    fn set(&mut self, number: u64, way: Way) {
+        let place = self.place_of(number);
+        if let Some(known) = place.and_then(|place| self.ways.get_mut(place)) {
             self.sent -= usize::from(*known == Way::Sent);
             self.sent += usize::from(way == Way::Sent);
             *known = way;
         }
     }
 
-    fn bytes_of(&self, place: usize) -> usize {
-        let found = place.checked_sub(self.first).and_then(|at| self.bytes.get(at));
-        found.map_or(0, |bytes| *bytes as usize)
+    fn bytes_of(&self, number: u64) -> usize {
+        let place = self.place_of(number);
+        place
+            .and_then(|place| self.bytes.get(place))
+            .map_or(0, |bytes| *bytes as usize)
+    }
+
+    /// Opens all that the producer had.
+    fn reopen(&mut self) {
+        let sent = self.ways.iter_mut().filter(|way| **way == Way::Sent);
+        sent.for_each(|way| *way = Way::Open);
+        self.sent = 0;
     }
 }
 
@@ -120,7 +147,8 @@ pub(crate) struct Kafka {
     producer: Option<BaseProducer<Context>>,
     /// Bytes of messages that the producer puts into one request for a partition.
     batch_bytes: usize,
-    pending: Pending,
+    /// Batches that are under way, in order: one, and the one behind it.
+    pending: VecDeque<Pending>,
     answers: Answers,
     error: Arc<Mutex<Option<String>>>,
     payload: Vec<u8>,
@@ -142,6 +170,8 @@ impl Kafka {
                 "compression.type",
                 address.option("compression").unwrap_or("zstd"),
             )
+            // Half the processor time of the default, for some hundredths more bytes.
+            .set("compression.level", "1")
             .set("acks", address.option("acks").unwrap_or("all"));
         // Further properties of librdkafka, one NAME=VALUE a line: names and passwords among them.
         for (name, value) in address.settings("config_file")? {
@@ -158,7 +188,7 @@ impl Kafka {
             },
             producer: None,
             batch_bytes: given.unwrap_or(BATCH_BYTES),
-            pending: Pending::default(),
+            pending: VecDeque::new(),
             answers: Answers::default(),
             error: Arc::default(),
             payload: Vec::new(),
@@ -180,23 +210,26 @@ impl Kafka {
         })
     }
 
-    /// Makes the batch the one that is under way, where it is not already.
-    fn begin(&mut self, batch: &mut EngineBatch<'_>) {
+    /// Makes the batch one of those that are under way, where it is not already. Returns its place among them.
+    fn place_of(&mut self, batch: &EngineBatch<'_>) -> usize {
         let numbers = batch.first_number()..batch.first_number() + batch.len() as u64;
-        if self.pending.numbers == numbers {
-            return;
+        let known = self.pending.iter().position(|pending| pending.numbers == numbers);
+        if let Some(place) = known {
+            return place;
         }
-        // What is answered for another batch does not concern this one.
-        if self.pending.sent > 0 {
-            self.give_up_producer();
+        if self
+            .pending
+            .back()
+            .is_some_and(|last| last.numbers.end != numbers.start)
+        {
+            // What is answered for other batches does not concern this one.
+            if self.pending.iter().any(|pending| pending.sent > 0) {
+                self.give_up_producer();
+            }
+            self.pending.clear();
         }
-        self.pending = Pending {
-            numbers,
-            first: batch.first_place(),
-            ways: vec![Way::Open; batch.len()],
-            bytes: vec![0; batch.len()],
-            sent: 0,
-        };
+        self.pending.push_back(Pending::new(numbers, batch.len()));
+        self.pending.len() - 1
     }
 
     /// Drops the producer with what it holds; the next one sends that.
@@ -206,19 +239,31 @@ impl Kafka {
             // Its callbacks come before it is dropped.
             let _ = producer.flush(Duration::from_secs(1));
         }
-        let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
-        for (place, error) in answers {
+        for (number, error) in self.take_answers() {
             if error.is_none() {
-                self.pending.set(place, Way::Taken);
+                self.set(number, Way::Taken);
             }
         }
-        let open = self.pending.ways.iter_mut().filter(|way| **way == Way::Sent);
-        open.for_each(|way| *way = Way::Open);
-        self.pending.sent = 0;
+        self.pending.iter_mut().for_each(Pending::reopen);
     }
 
-    /// Gives the producer the records that are open, while it takes them.
-    fn send(&mut self, batch: &mut EngineBatch<'_>, until: Instant) -> Result<(), String> {
+    fn take_answers(&self) -> Vec<(usize, Option<KafkaError>)> {
+        std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set(&mut self, number: usize, way: Way) {
+        let number = number as u64;
+        let found = self
+            .pending
+            .iter_mut()
+            .find(|pending| pending.numbers.contains(&number));
+        if let Some(pending) = found {
+            pending.set(number, way);
+        }
+    }
+
+    /// Gives the producer the records of a batch that are open, while it takes them.
+    fn send(&mut self, batch: &mut EngineBatch<'_>, place: usize, until: Instant) -> Result<(), String> {
         let Self {
             producer: Some(producer),
             pending,
@@ -228,27 +273,32 @@ impl Kafka {
         else {
             return Err("no producer".to_owned());
         };
+        let Some(pending) = pending.get_mut(place) else {
+            return Ok(());
+        };
+        if !pending.ways.contains(&Way::Open) {
+            return Ok(());
+        }
         let mut texts = Texts::new(&self.topic, &self.key, batch.delivery());
         let mut failed = None;
         batch.each(&mut |record| {
-            let way = record
-                .place
-                .checked_sub(pending.first)
-                .and_then(|at| pending.ways.get(at));
-            if failed.is_some() || way != Some(&Way::Open) {
+            if failed.is_some() || pending.way(record.number) != Some(&Way::Open) {
                 return;
             }
             texts.fill(record);
             payload.clear();
-            record.put_json(payload);
-            let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-            if let Some(known) = pending.bytes.get_mut(record.place - pending.first) {
-                *known = bytes;
+            match record.line() {
+                Some(line) => payload.extend_from_slice(line),
+                None => record.put_json(payload),
+            }
+            let place = pending.place_of(record.number);
+            if let Some(bytes) = place.and_then(|place| pending.bytes.get_mut(place)) {
+                *bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
             }
             match put(producer, &texts, payload, record, until) {
-                Ok(()) => pending.set(record.place, Way::Sent),
+                Ok(()) => pending.set(record.number, Way::Sent),
                 Err(error) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge) => {
-                    pending.set(record.place, Way::Refused(error.to_string()));
+                    pending.set(record.number, Way::Refused(error.to_string()));
                 }
                 Err(error) => failed = Some(error.to_string()),
             }
@@ -256,25 +306,25 @@ impl Kafka {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Waits for the answers to all records that were sent. Returns whether all came, and the reason where some were not taken
-    /// though they may be later.
-    fn wait(&mut self, until: Instant) -> Waited {
+    /// Waits for the answers to all records of the first batch, or of all batches, that were sent. Returns the reason where
+    /// some were not taken though they may be later.
+    fn wait(&mut self, until: Instant, batches: usize) -> Waited {
         let mut waited = Waited::default();
         let mut pause = PAUSE_FIRST;
         loop {
             if let Some(producer) = &self.producer {
                 producer.poll(Duration::ZERO);
             }
-            let answers = std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
+            let answers = self.take_answers();
             let is_quiet = answers.is_empty();
-            for (place, error) in answers {
+            for (number, error) in answers {
                 let way = match error {
                     None => Way::Taken,
-                    Some(error) => self.way_after(place, &error, &mut waited),
+                    Some(error) => self.way_after(number as u64, &error, &mut waited),
                 };
-                self.pending.set(place, way);
+                self.set(number, way);
             }
-            if self.pending.sent == 0 || Instant::now() >= until {
+            if self.sent(batches) == 0 || Instant::now() >= until {
                 return waited;
             }
             if is_quiet {
@@ -286,12 +336,25 @@ impl Kafka {
         }
     }
 
-    fn way_after(&self, place: usize, error: &KafkaError, waited: &mut Waited) -> Way {
+    /// Records of the first batches that the producer has.
+    fn sent(&self, batches: usize) -> usize {
+        self.pending
+            .iter()
+            .take(batches)
+            .map(|pending| pending.sent)
+            .sum()
+    }
+
+    fn way_after(&self, number: u64, error: &KafkaError, waited: &mut Waited) -> Way {
+        let known = self
+            .pending
+            .iter()
+            .find(|pending| pending.numbers.contains(&number));
+        let bytes = known.map_or(0, |pending| pending.bytes_of(number));
         match error.rdkafka_error_code() {
             // The broker means the whole request: only one that was in it alone is meant itself.
             Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidRecord)
-                if self.pending.bytes_of(place) < self.batch_bytes
-                    && self.batch_bytes > BATCH_BYTES_LEAST =>
+                if bytes < self.batch_bytes && self.batch_bytes > BATCH_BYTES_LEAST =>
             {
                 waited.is_too_large = true;
                 Way::Open
@@ -323,9 +386,31 @@ struct Waited {
 }
 
 impl Engine for Kafka {
+    fn limits(&self) -> BatchLimits {
+        BatchLimits {
+            records: KAFKA_BATCH.0,
+            rows_bytes: KAFKA_BATCH.1,
+            works_ahead: true,
+            ..BatchLimits::default()
+        }
+    }
+
+    fn begin(&mut self, batch: &mut EngineBatch<'_>) {
+        let place = self.place_of(batch);
+        // Behind a batch that is sent again nothing is begun, so that it comes first.
+        let is_first_open = self.pending.iter().take(place).any(|before| before.sent == 0);
+        if self.producer.is_some() && !is_first_open {
+            // What the producer does not take is still open, and is sent when the batch is delivered.
+            let _ = self.send(batch, place, Instant::now() + RESPONSE_TIMEOUT);
+        }
+    }
+
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
         let retry = |why: String| Refusal::Retry { why, after: None };
-        self.begin(batch);
+        while self.place_of(batch) > 0 {
+            // Those before it were delivered.
+            self.pending.pop_front();
+        }
         let until = Instant::now() + RESPONSE_TIMEOUT;
         self.last_error();
         loop {
@@ -333,14 +418,20 @@ impl Engine for Kafka {
                 let made = self.make().map_err(|error| retry(error.to_string()))?;
                 self.producer = Some(made);
             }
-            let sent = self.send(batch, until);
-            let waited = self.wait(until);
+            let sent = self.send(batch, 0, until);
+            let mut waited = self.wait(until, 1);
+            if waited.is_too_large {
+                // Before its producer goes, all that it has is answered for: another one sends none of that twice.
+                let rest = self.wait(until, usize::MAX);
+                waited.failed = waited.failed.or(rest.failed);
+            }
             if let Some(why) = sent.err().or(waited.failed) {
                 // After an error that it reports for a record a producer is of no use: it may be fatal.
                 self.give_up_producer();
                 return Err(retry(why));
             }
-            if self.pending.sent > 0 {
+            let left = if waited.is_too_large { usize::MAX } else { 1 };
+            if self.sent(left) > 0 {
                 let why = self.last_error();
                 return Err(retry(
                     why.unwrap_or_else(|| "the brokers do not answer".to_owned()),
@@ -349,14 +440,15 @@ impl Engine for Kafka {
             if !waited.is_too_large {
                 break;
             }
-            // All were answered for: another producer sends none of them twice.
             self.producer = None;
             self.batch_bytes = (self.batch_bytes / 2).max(BATCH_BYTES_LEAST);
         }
-        let pending = std::mem::take(&mut self.pending);
-        let ways = pending.ways.into_iter().enumerate();
+        let Some(pending) = self.pending.pop_front() else {
+            return Ok(());
+        };
+        let (first, ways) = (batch.first_place(), pending.ways.into_iter().enumerate());
         let refused = ways.filter_map(|(at, way)| match way {
-            Way::Refused(why) => Some((pending.first + at, why)),
+            Way::Refused(why) => Some((first + at, why)),
             _ => None,
         });
         let refused: Vec<(usize, String)> = refused.collect();
@@ -427,7 +519,7 @@ fn put(
         key: ID_HEADER,
         value: Some(&texts.id),
     });
-    let mut message = BaseRecord::with_opaque_to(&texts.topic, record.place)
+    let mut message = BaseRecord::with_opaque_to(&texts.topic, record.number as usize)
         .payload(payload)
         .headers(headers)
         // Kafka counts milliseconds.

@@ -23,6 +23,7 @@ mod delivery;
 #[cfg(feature = "http")]
 mod elastic;
 mod engine;
+mod engine_writer;
 mod error;
 #[cfg(feature = "http")]
 mod http;
@@ -30,12 +31,15 @@ mod json;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod limits;
+mod line_delivery;
 #[cfg(feature = "http")]
 mod loki;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod report;
 #[cfg(feature = "s3")]
 mod s3;
+mod scout;
 mod source;
 mod state;
 mod stdout;
@@ -46,6 +50,8 @@ mod victoria_logs;
 pub use address::EngineAddress;
 #[cfg(feature = "http")]
 pub use clickhouse::CLICKHOUSE_TABLE;
-pub use delivery::{Delivery, DeliveryCounts, DeliveryOptions};
+pub use delivery::{Delivery, DeliveryOptions};
 pub use error::EngineError;
+pub use line_delivery::{LineDelivery, LineDeliveryOptions};
+pub use report::DeliveryCounts;
 pub use source::CommittedEnd;

@@ -8,6 +8,14 @@ pub(crate) const BATCH_RECORDS: usize = 20_000;
 /// Bytes of the rows of one batch, for the same reason; a block that is larger is a batch of its own.
 pub(crate) const BATCH_ROWS_BYTES: usize = 4 << 20;
 
+/// Records and bytes of rows of one batch of Kafka, of which two are under way: with what its client keeps of each record, some
+/// 10 MiB.
+#[cfg(feature = "kafka")]
+pub(crate) const KAFKA_BATCH: (usize, usize) = (10_000, 2 << 20);
+
+/// Bytes of rows of lines that wait for an engine, beside the batch that is under way.
+pub(crate) const WAITING_BYTES: usize = 4 << 20;
+
 /// Time that a batch waits for more records when it is not full: short for people, long enough for an engine.
 pub(crate) const LINGER: Duration = Duration::from_millis(200);
 
@@ -35,8 +43,14 @@ pub(crate) const SHOWN_BYTES: usize = 300;
 /// Bytes of a file of dead letters: a poison source fills no disk.
 pub(crate) const DEAD_LETTER_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of a state of a delivery.
-pub(crate) const STATE_BYTES_MAX: u64 = 4 << 10;
+/// Bytes of a state of a delivery: the numbers of as many files as there may be, and some.
+pub(crate) const STATE_BYTES_MAX: u64 = 1 << 20;
+
+/// Files of a log whose first numbers a state has: 256 GiB of 64 MiB each.
+pub(crate) const FILE_STARTS_MAX: usize = 4096;
+
+/// Interval at which a state is synced: after a power cut an engine gets the records of so long again.
+pub(crate) const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// First bytes of a segment that tell it from others with the number of its inode: the head of its first block, with the
 /// block's times and checksum.

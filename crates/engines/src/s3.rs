@@ -155,6 +155,7 @@ impl Engine for ObjectStore {
             records: RECORDS,
             rows_bytes: ROWS_BYTES,
             linger: self.every,
+            works_ahead: false,
         }
     }
 

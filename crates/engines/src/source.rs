@@ -166,10 +166,11 @@ impl SegmentSource {
         std::mem::take(&mut self.is_torn)
     }
 
-    /// Returns the next block; `None` when there is none now. Heads of blocks that are not wanted are seen all the same.
+    /// Returns the next block that is wanted; `None` when there is none now. `wants` sees the file and the number of records of each
+    /// block.
     pub(crate) fn next_block(
         &mut self,
-        mut wants: impl FnMut(usize) -> bool,
+        mut wants: impl FnMut(LogPosition, usize) -> bool,
     ) -> Result<Option<Block>, EngineError> {
         loop {
             if self.open.is_none() && !self.open_first()? {
@@ -191,13 +192,17 @@ impl SegmentSource {
         }
     }
 
-    fn read(&mut self, wants: &mut impl FnMut(usize) -> bool) -> Result<Option<Block>, EngineError> {
+    fn read(
+        &mut self,
+        wants: &mut impl FnMut(LogPosition, usize) -> bool,
+    ) -> Result<Option<Block>, EngineError> {
         let Some(open) = &mut self.open else {
             return Ok(None);
         };
         let cannot_read = EngineError::file("read", &self.path);
         open.look(self.written.as_ref()).map_err(&cannot_read)?;
-        let block = open.blocks.next_block(|head| wants(head.records));
+        let file = open.identity;
+        let block = open.blocks.next_block(|head| wants(file, head.records));
         self.damages.extend(open.blocks.take_damages());
         block.map_err(cannot_read)
     }

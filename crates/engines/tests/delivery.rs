@@ -123,6 +123,48 @@ fn records_come_in_order_through_rotations_and_outages_once_and_their_files_go()
 }
 
 #[test]
+fn records_of_files_that_went_while_no_delivery_ran_are_counted_and_numbers_are_not_used_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("shop.segment");
+    let rotated = |number: u32| {
+        directory
+            .path()
+            .join(format!("shop.2026-11-26T00-00-00Z.00000{number}.segment"))
+    };
+    append(&log, 0..100);
+    let server = Server::start(Arc::new(|_: &str| Some((200, String::new()))));
+    let to = format!("victorialogs+http://127.0.0.1:{}", server.port);
+    assert_eq!(deliver(options(directory.path(), to.clone()), 100).lost, 0);
+    // Nobody takes these, but they are counted.
+    std::fs::rename(&log, rotated(1)).expect("renamed");
+    append(&log, 100..150);
+    std::fs::rename(&log, rotated(2)).expect("renamed");
+    append(&log, 150..180);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let nobody = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let away = format!("victorialogs+http://127.0.0.1:{nobody}");
+    let delivery = Delivery::start(options(directory.path(), away)).expect("started");
+    wait_until("it has looked", || delivery.counts().lag_records == 80);
+    wait_until("it has tried", || !delivery.counts().error.is_empty());
+    drop(delivery);
+    std::fs::remove_file(rotated(1)).expect("removed");
+    std::fs::remove_file(rotated(2)).expect("removed");
+    let counts = deliver(options(directory.path(), to.clone()), 30);
+    assert_eq!((counts.records, counts.lost), (30, 50));
+    // All files gone: what comes then has numbers of its own.
+    std::fs::remove_file(&log).expect("removed");
+    append(&log, 180..190);
+    let counts = deliver(options(directory.path(), to), 10);
+    assert_eq!((counts.records, counts.lost), (10, 0));
+    let expected: Vec<u64> = (0..100).chain(150..190).collect();
+    assert_eq!(numbers(&server.all()), expected);
+    let state = std::fs::read_to_string(directory.path().join("delivery.state")).expect("a state");
+    let state: serde_json::Value = serde_json::from_str(&state).expect("json");
+    assert_eq!(state["number"], 190);
+}
+
+#[test]
 fn a_batch_without_an_answer_comes_again_with_the_same_ids_also_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("shop.segment");
