@@ -128,7 +128,8 @@ impl AdoptedSession {
         }
     }
 
-    /// Opens the sinks, finishes what an earlier drain had begun to write, and returns a drain for the rest.
+    /// Opens the sinks, finishes what an earlier drain had begun to write, and returns a drain for the rest. Notes buffers
+    /// whose records cannot be read.
     pub(crate) fn drain(
         &mut self,
         storage: &Arc<dyn Storage>,
@@ -155,7 +156,7 @@ impl AdoptedSession {
                 .collect(),
         };
         let sinks = self.sinks.iter().enumerate();
-        let sinks = sinks.map(|(index, sink)| starter.adopt(index, sink, overflow));
+        let sinks = sinks.map(|(index, sink)| starter.adopt(index, sink, overflow, &mut self.notes));
         let sinks = sinks.collect::<Result<Vec<_>, _>>()?;
         self.writers = sinks.iter().map(|sink| sink.sender()).collect();
         let parts = DrainParts {

@@ -25,6 +25,12 @@ pub fn gap_callsite() -> Callsite {
     }
 }
 
+/// Returns whether a callsite is that of a line of the logger about itself.
+#[cfg(feature = "segments")]
+pub(crate) fn is_own(callsite: &Callsite) -> bool {
+    *callsite == gap_callsite() || *callsite == notice_callsite(callsite.level)
+}
+
 /// The values of a gap record.
 pub fn gap_payload(count: u64, reason: &str) -> Vec<u8> {
     [&count.to_le_bytes()[..], &text_payload(reason)].concat()

@@ -188,6 +188,8 @@ fn drain_dead(
     wait_for_locks(adopted, storage);
     let recorder = adopt_recorder(adopted, recovered);
     let mut drain = adopted.drain(storage, Overflow::Hold, false, recorder)?;
+    // With that of the output buffers.
+    recovered.damage = adopted.notes.lines().to_vec();
     drain.tell_damage(&recovered.damage);
     let is_drained = drain.run_to_end();
     if is_drained {

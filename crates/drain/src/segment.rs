@@ -2,8 +2,9 @@
 //!
 //! A buffer of rows always makes the same block, so that a recovery writes the same bytes to the same place again.
 
+use crate::internal_notices::is_own;
 use logdrive_store::{
-    Encoder, RowCallsite, RowNumbers, RowProcess, RowThread, RowWriter, SegmentWriter, compact,
+    Encoder, RowCallsite, RowNumbers, RowProcess, RowThread, RowWriter, Rows, SegmentWriter, compact,
 };
 use logdrive_wire::Callsite;
 use std::io::{self, Read, Seek, Write};
@@ -77,6 +78,47 @@ impl RowRun {
     }
 }
 
+/// Part of a buffer of rows that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowPrefix {
+    /// Its bytes, up to the first row that cannot be read.
+    pub(crate) bytes: usize,
+    /// Number of its rows.
+    pub(crate) rows: u64,
+    /// Number of records that cannot be read.
+    pub(crate) lost: u64,
+}
+
+/// Looks at the rows of a buffer that has so many records beside the logger's lines about itself.
+pub(crate) fn readable_rows(bytes: &[u8], records: u64) -> RowPrefix {
+    let mut rows = Rows::new(bytes);
+    let (mut length, mut count, mut counted, mut own) = (0, 0, 0, Vec::new());
+    'rows: while let Ok(Some(row)) = rows.next_row() {
+        while own.len() < rows.callsite_count() {
+            let Some(callsite) = rows.callsite(own.len()) else {
+                break 'rows;
+            };
+            own.push(is_own(&callsite));
+        }
+        let number = row.callsite.map(|number| number as usize);
+        let is_own = number.and_then(|number| own.get(number)).is_some_and(|own| *own);
+        length = bytes.len() - rows.rest().len();
+        count += 1;
+        counted += u64::from(!is_own);
+    }
+    let rest = (bytes.len() - length) as u64;
+    let lost = match rest {
+        0 => 0,
+        // The count may be damaged, too: there is one at least, and each has bytes.
+        _ => records.saturating_sub(counted).clamp(1, rest),
+    };
+    RowPrefix {
+        bytes: length,
+        rows: count,
+        lost,
+    }
+}
+
 /// Makes blocks of buffers, one at a time.
 #[derive(Debug, Default)]
 pub(crate) struct BlockEncoder {
@@ -123,4 +165,52 @@ pub(crate) fn rewrite(
         logdrive_store::Compaction::Stopped => Compaction::Stopped,
         logdrive_store::Compaction::Damaged => Compaction::Damaged,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::internal_notices::{gap_callsite, gap_payload};
+
+    /// The count of a buffer leaves out the logger's own lines, so that one loss less was told for each of them.
+    #[test]
+    fn lost_records_are_counted_without_the_loggers_own_lines() {
+        let own = RowCallsite::new(&gap_callsite(), None).expect("a callsite");
+        let site = RowCallsite::new(&Callsite::default(), None).expect("a callsite");
+        let (mut writer, mut bytes, mut ends) = (RowWriter::default(), vec![0; 1 << 12], vec![0]);
+        let thread = RowThread { id: 1, name: "main" };
+        let gap = gap_payload(3, "ring full");
+        for number in 0..10 {
+            let at = ends[number];
+            let (site, payload) = match number {
+                1 => (&own, gap.as_slice()),
+                _ => (&site, b"".as_slice()),
+            };
+            let end = writer.record(&mut bytes, at, site, thread, 9, payload);
+            ends.push(end.expect("room"));
+        }
+        bytes.truncate(ends[10]);
+        let all = |bytes, rows, lost| RowPrefix { bytes, rows, lost };
+        assert_eq!(readable_rows(&bytes, 9), all(ends[10], 10, 0));
+        bytes[ends[6]] = 0xff;
+        bytes[ends[6] + 1] = 0xff;
+        assert_eq!(readable_rows(&bytes, 9), all(ends[6], 6, 4));
+    }
+
+    #[test]
+    fn rows_behind_a_callsite_that_cannot_be_read_are_lost() {
+        let site = RowCallsite::new(&Callsite::default(), None).expect("a callsite");
+        let thread = RowThread { id: 1, name: "main" };
+        let (mut writer, mut bytes) = (RowWriter::default(), vec![0; 1 << 12]);
+        let end = writer.record(&mut bytes, 0, &site, thread, 9, b"").expect("room");
+        bytes.truncate(end);
+        assert_eq!(readable_rows(&bytes, 1).lost, 0);
+        // Behind the thread's definition, and the head of its own.
+        bytes[20 + 8] = 7;
+        assert_eq!(
+            (readable_rows(&bytes, 1).rows, readable_rows(&bytes, 1).lost),
+            (0, 1)
+        );
+        assert!(BlockEncoder::default().block(&bytes).is_err());
+    }
 }

@@ -44,6 +44,18 @@ impl RowRun {
     }
 }
 
+pub(crate) struct RowPrefix {
+    pub(crate) bytes: usize,
+    pub(crate) lost: u64,
+}
+
+pub(crate) fn readable_rows(bytes: &[u8], _: u64) -> RowPrefix {
+    RowPrefix {
+        bytes: bytes.len(),
+        lost: 0,
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct BlockEncoder;
 

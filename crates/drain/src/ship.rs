@@ -168,10 +168,7 @@ impl ShipOptions {
                 group.push(begun.remove(0));
             }
             let owner = self.owner(session, layout, process);
-            let lost = self.send_again(&owner, &group, &mut batches, next)?;
-            if lost > 0 {
-                status.notice(unreadable(lost));
-            }
+            self.send_again(&owner, &group, (&mut batches, next), status)?;
             for (mut buffer, _) in group {
                 buffer.mark_written();
                 spare.push(buffer);
@@ -180,19 +177,18 @@ impl ShipOptions {
         Ok(rest)
     }
 
-    /// Returns the number of records that cannot be sent, since they cannot be read.
     fn send_again(
         &self,
         owner: &Owner,
         group: &[(Buffer, FileLocation)],
-        batches: &mut Batches,
-        end: u64,
-    ) -> Result<u64, BackendError> {
-        let (mut numbered, mut lost): (Vec<(u64, Cut)>, u64) = (Vec::new(), 0);
+        (batches, end): (&mut Batches, u64),
+        status: &BackendStatus,
+    ) -> Result<(), BackendError> {
+        let mut numbered: Vec<(u64, Cut)> = Vec::new();
         for (buffer, place) in group {
             let mut first = place.offset;
-            let (cuts, unreadable) = batches.cut(buffer.bytes(), buffer.records());
-            lost += unreadable;
+            // What cannot be read was left out and told when the buffer was adopted.
+            let (cuts, _) = batches.cut(buffer.bytes(), buffer.records());
             for cut in cuts {
                 let next = first.saturating_add(cut.count.into());
                 numbered.push((std::mem::replace(&mut first, next), cut));
@@ -203,8 +199,13 @@ impl ShipOptions {
                 .iter()
                 .map(|(first, cut)| (*first, cut.count, cut.payload.as_slice()))
                 .collect();
-            SpoolDirectory::open_or_beside(spool)?.put_back(owner, &batches)?;
-            return Ok(lost);
+            let spools = SpoolDirectory::open_or_beside(spool)?;
+            let put_back = spools.put_back(owner, &batches);
+            spools
+                .take_notices()
+                .into_iter()
+                .for_each(|text| status.notice(text));
+            return Ok(put_back?);
         }
         let first = numbered.first().map_or(0, |batch| batch.0);
         let (transport, mut forward) = self.forward(owner, first);
@@ -225,15 +226,10 @@ impl ShipOptions {
             .into_iter()
             .all(|number| forwarder.wait_acknowledged(number, timeout))
         {
-            true => Ok(lost),
+            true => Ok(()),
             false => Err(failed()),
         }
     }
-}
-
-/// Notice about records of a buffer that are lost.
-fn unreadable(records: u64) -> String {
-    format!("{records} records in a buffer of the dead process are lost: its memory is damaged there")
 }
 
 /// A session as the numbers of a place; the second is never 0.
@@ -259,7 +255,7 @@ struct Shipping {
     has_spool: bool,
     /// Damaged records of the spool that were told.
     lost: u64,
-    /// Records of a dead process's buffers that cannot be read, and were not told.
+    /// Records of buffers that cannot be read, and were not told.
     unreadable: u64,
     destination: String,
     is_failing: bool,
@@ -300,12 +296,15 @@ impl Delivery for Shipping {
 
     fn state_change(&mut self) -> Option<(bool, String)> {
         if self.unreadable > 0 {
-            return Some((self.is_failing, unreadable(std::mem::take(&mut self.unreadable))));
+            let records = std::mem::take(&mut self.unreadable);
+            let text = format!("{records} records in an output buffer are lost: its memory is damaged there");
+            return Some((self.is_failing, text));
         }
         let lost = self.watch.lost();
         if lost > self.lost {
             let fresh = lost - std::mem::replace(&mut self.lost, lost);
-            let text = format!("{fresh} records in the spool are lost: their bytes were damaged on disk");
+            let text =
+                format!("{fresh} records in the spool are lost: their bytes are damaged or missing on disk");
             return Some((true, text));
         }
         let failure = self.watch.failure();

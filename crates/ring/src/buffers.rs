@@ -960,6 +960,17 @@ impl Buffer {
         self.records
     }
 
+    /// Sequence number of its fill.
+    pub fn sequence(&self) -> u64 {
+        // Relaxed: we alone change it.
+        self.descriptor().sequence.load(Ordering::Relaxed)
+    }
+
+    /// Leaves out all behind so many of its [bytes](Self::bytes). The records count as before.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(self.done.saturating_add(length));
+    }
+
     /// The drain begins to fill it. Sequence numbers start at 1, rise, and are never used again.
     pub fn start_filling(&mut self, sequence: u64) {
         let descriptor = self.descriptor();

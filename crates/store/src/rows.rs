@@ -454,6 +454,17 @@ impl<'a> Rows<'a> {
         self.rest
     }
 
+    /// Number of callsites so far.
+    pub fn callsite_count(&self) -> usize {
+        self.callsites.len()
+    }
+
+    /// Reads a callsite by its number; `None` where it is not defined so far, or cannot be read.
+    pub fn callsite(&self, number: usize) -> Option<Callsite> {
+        let (_, callsite) = read_definition(self.callsites.get(number)?).ok()?;
+        Some(callsite)
+    }
+
     /// Definitions of the callsites so far.
     pub(crate) fn definitions(&self) -> &[&'a [u8]] {
         &self.callsites

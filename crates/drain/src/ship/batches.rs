@@ -2,9 +2,10 @@
 
 use crate::layout::{LayoutOptions, Style};
 use crate::limits::SHIP_BATCH_BYTES;
+use crate::segment::readable_rows;
 use logdrive_ship::hello::Format;
 use logdrive_ship::session::RecordPayload;
-use logdrive_store::{Batch, BatchDictionary, BatchEncoder, EncodedBatch, Rows};
+use logdrive_store::{Batch, BatchDictionary, BatchEncoder, EncodedBatch};
 
 /// Bytes of a payload before its definitions.
 const LENGTH_BYTES: usize = 4;
@@ -45,12 +46,12 @@ impl Batches {
     pub(super) fn count(&self, bytes: &[u8]) -> u64 {
         match self {
             Self::Lines(_) => lines_in(bytes),
-            Self::Records(_) => sound_rows(bytes).1,
+            Self::Records(_) => readable_rows(bytes, 0).rows,
         }
     }
 
     /// The batches of a buffer of so many records, and the number of those that are left out: the one that cannot be read,
-    /// which the memory of a dead process may have, and those behind it.
+    /// and those behind it.
     pub(super) fn cut(&mut self, bytes: &[u8], records: u64) -> (Vec<Cut>, u64) {
         let encoder = match self {
             Self::Records(encoder) => encoder,
@@ -65,12 +66,10 @@ impl Batches {
         let (encoded, lost) = match encoder.encode(bytes, SHIP_BATCH_BYTES) {
             Ok(encoded) => (encoded, 0),
             Err(_) => {
-                let (sound, rest) = bytes.split_at(sound_rows(bytes).0);
+                let found = readable_rows(bytes, records);
+                let sound = bytes.get(..found.bytes).unwrap_or_default();
                 let encoded = encoder.encode(sound, SHIP_BATCH_BYTES).unwrap_or_default();
-                let sent: u64 = encoded.iter().map(|batch| u64::from(batch.records)).sum();
-                // The count may be damaged, too: there is one at least, and each has bytes.
-                let lost = records.saturating_sub(sent).clamp(1, rest.len().max(1) as u64);
-                (encoded, lost)
+                (encoded, found.lost)
             }
         };
         let cut = |batch: &EncodedBatch| Cut {
@@ -79,17 +78,6 @@ impl Batches {
         };
         (encoded.iter().map(cut).collect(), lost)
     }
-}
-
-/// Bytes of the rows before the first that cannot be read, and the number of their records.
-fn sound_rows(bytes: &[u8]) -> (usize, u64) {
-    let mut rows = Rows::new(bytes);
-    let (mut length, mut count) = (0, 0);
-    while let Ok(Some(_)) = rows.next_row() {
-        length = bytes.len() - rows.rest().len();
-        count += 1;
-    }
-    (length, count)
 }
 
 fn payload(batch: &EncodedBatch) -> Vec<u8> {

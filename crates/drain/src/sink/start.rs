@@ -7,14 +7,14 @@ use crate::file::{FileOptions, LogFile, Placement, Rewrite, Storage, rewrite};
 use crate::layout::{LayoutError, LayoutOptions, ProcessInfo, Style};
 use crate::limits::BUFFERS_PER_SINK_MIN;
 use crate::recovery_state::RecoveryState;
-use crate::segment::BlockEncoder;
+use crate::segment::{BlockEncoder, readable_rows};
 use crate::ship::ShipOptions;
 use crate::sink::buffer::{SinkBuffer, SinkSettings};
 use crate::sink::options::{Overflow, RecoverableSink, SinkOptions, Target};
 use crate::sink::writer::{DeferredFile, DeferredShip, OpenAttempt, OpenCheck, Output, Writer};
 use crate::status::BackendStatus;
 use logdrive_ring::clock::unix_ns;
-use logdrive_ring::{Buffer, Buffers, FileLocation};
+use logdrive_ring::{Buffer, Buffers, DamageNotes, FileLocation};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -206,8 +206,12 @@ impl SinkStarter {
         index: usize,
         sink: &RecoverableSink,
         overflow: Overflow,
+        notes: &mut DamageNotes,
     ) -> Result<SinkBuffer, BackendError> {
-        let (unwritten, mut spare) = self.buffers.adopt(index)?;
+        let (mut unwritten, mut spare) = self.buffers.adopt(index)?;
+        if sink.layout.style == Style::Segments {
+            leave_out_unreadable(&mut unwritten, sink.ship.is_some(), notes);
+        }
         if let Some(file) = sink.file.as_ref().filter(|_| !unwritten.is_empty()) {
             // Lines of earlier processes come first; where those stand still, these may come before them.
             let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
@@ -292,6 +296,23 @@ impl SinkStarter {
     }
 }
 
+/// Leaves out rows of a dead process's buffers that cannot be read, and notes their number before anything of these buffers
+/// goes anywhere. A buffer that a file may have already goes there as it is.
+fn leave_out_unreadable(unwritten: &mut [(Buffer, FileLocation)], is_sent: bool, notes: &mut DamageNotes) {
+    for (buffer, place) in unwritten {
+        let found = readable_rows(buffer.bytes(), buffer.records());
+        if found.lost > 0 && (is_sent || place.ino == 0) {
+            // With the number of the buffer, so that another recoverer notes the same line.
+            notes.note(&format!(
+                "{} records in output buffer {} of the dead process are lost: its memory is damaged there",
+                found.lost,
+                buffer.sequence()
+            ));
+            buffer.truncate(found.bytes);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,7 +360,9 @@ mod tests {
             file: Some(FileOptions::new(&log)),
             ..RecoverableSink::default()
         };
-        let mut sink = starter.adopt(0, &sink, Overflow::Drop).expect("a sink");
+        let mut notes = DamageNotes::open(dir.path());
+        let adopted = starter.adopt(0, &sink, Overflow::Drop, &mut notes);
+        let mut sink = adopted.expect("a sink");
         let mut sequence = buffers.last_sequence();
         wait_until("both buffers are written", || {
             sink.take_buffer(false, &mut sequence, &|| true)
