@@ -27,8 +27,9 @@ pub(crate) const ENTRIES_MAX: usize = 65_536;
 pub(crate) const STATE_BYTES_MAX: u64 = 512 * 1024;
 
 /// Numbers of records that a state sets aside ahead of their use, so that it is not written for each batch. A collector that
-/// claims to have more is not believed.
-pub(crate) const RESERVED_NUMBERS: u64 = 1 << 20;
+/// claims to have more is not believed, and after a kill one that lies, or has them of another sender with a copy of the state,
+/// is believed up to there: as few as cost no time.
+pub(crate) const RESERVED_NUMBERS: u64 = 1 << 16;
 
 /// Bytes of a sender's records that are laid out before they are written: with long names a compressed frame of a few hundred
 /// bytes makes gigabytes.

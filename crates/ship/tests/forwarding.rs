@@ -3,7 +3,7 @@
 
 use logdrive_ship::forward::{ForwardOptions, Forwarder, SpoolOptions};
 use logdrive_ship::frame::{Header, Kind, next_frame};
-use logdrive_ship::hello::{Hello, Reason};
+use logdrive_ship::hello::{Hello, Reason, Role};
 use logdrive_ship::session::{Classification, DedupCursor, Peer, Service};
 use logdrive_ship::{Address, Options, ServerHandle, Threads, serve};
 use logdrive_testkit::{DEADLINE, Servers, wait_until};
@@ -115,6 +115,58 @@ fn a_bit_that_flips_in_the_spool_costs_one_batch_and_is_counted() {
             .collect();
         assert_eq!(keeper.lines(), expected);
     }
+}
+
+/// With a spool, a collector that claimed records which were never sent was believed: those that got these numbers later were
+/// dropped.
+#[test]
+fn a_claim_to_have_what_was_never_sent_is_not_believed_beside_a_spool() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("c.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let liar = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client");
+        let mut held = Vec::new();
+        let said = loop {
+            if let Ok(Some(frame)) = next_frame(&held, 1 << 20) {
+                break Hello::decode(frame.payload).expect("a hello");
+            }
+            let mut bytes = [0; 4096];
+            let length = client.read(&mut bytes).expect("it says hello");
+            held.extend_from_slice(&bytes[..length]);
+        };
+        let mut hello = Hello::new(Role::Server);
+        (hello.session, hello.epoch, hello.next) = (said.session, said.epoch, 99_900);
+        let mut answer = Vec::new();
+        Header::new(Kind::Hello, 0).put(&[&hello.encode()], true, &mut answer);
+        client.write_all(&answer).expect("it listens");
+        // It ends the connection, and the socket goes with the listener.
+        let _ = client.read_to_end(&mut held);
+    });
+    let mut forward = ForwardOptions::new(7, 1);
+    forward.spool = Some(SpoolOptions::new(directory.path().join("spool")));
+    (forward.persists, forward.sent_until) = (true, Some(0));
+    let to = [Address::Unix(socket.clone())];
+    let forwarder = Forwarder::start(&to, &Options::default(), &forward).expect("it starts");
+    let push = |number: u64| {
+        let line = format!("{number}\n").into_bytes();
+        forwarder.push(1, line, DEADLINE).expect("room");
+    };
+    (0..10).for_each(push);
+    liar.join().expect("no panic");
+    (10..20).for_each(push);
+    wait_until("all is in the spool", || forwarder.state().secured == 20);
+    assert_eq!(forwarder.state().acknowledged, 0);
+    std::fs::remove_file(&socket).expect("a socket");
+    let keeper = Arc::new(Keeper::default());
+    let _server = listen(&socket, &keeper);
+    assert!(
+        forwarder.wait_acknowledged(20, DEADLINE),
+        "{:?}",
+        forwarder.state()
+    );
+    let expected: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    assert_eq!(keeper.lines(), expected);
 }
 
 /// Passes so many bytes of each connection, and then nothing more.

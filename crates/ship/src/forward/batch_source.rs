@@ -44,7 +44,7 @@ impl BatchSource {
             _directory: None,
             notices: Vec::new(),
             bytes_max: forward.spool.as_ref().map_or(0, |spool| spool.bytes_max),
-            sent_until: forward.sent_until.filter(|_| forward.spool.is_none()),
+            sent_until: forward.sent_until,
             split: forward.split,
             lost: 0,
             spooled: forward.next,
@@ -106,7 +106,7 @@ impl BatchSource {
             _ => self.own_first,
         };
         let shipper = Shipper::new(hello, bytes_max).with_split(self.split);
-        match self.sent_until {
+        match self.sent_until.filter(|_| self.is_own()) {
             Some(number) => shipper.with_sent_until(number),
             None => shipper,
         }
@@ -146,6 +146,7 @@ impl BatchSource {
                 if !shipper.is_all_acknowledged() {
                     break;
                 }
+                spool.note_told(shipper.next_number(), next);
                 shipper.give_up_until(next);
                 self.lost += missing;
                 return Ok(true);

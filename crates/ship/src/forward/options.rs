@@ -19,7 +19,7 @@ pub struct ForwardOptions {
     /// The number of the first record.
     pub next: u64,
     /// Number before which records may have been sent by earlier forwarders of the session: a collector that claims to
-    /// have more is not believed. Without effect beside a spool. Default: not known, so that all claims are believed.
+    /// have more is not believed. Without effect on what earlier sessions left in a spool, all of which is there. Default: not known, so that all claims are believed.
     pub sent_until: Option<u64>,
     /// Format of the records.
     pub format: Format,

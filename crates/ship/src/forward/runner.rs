@@ -452,6 +452,8 @@ impl Runner {
         if !self.source.has_spool() {
             return Ok(());
         }
+        // What was acknowledged before a connection ended leaves no gap in front of what comes now.
+        self.source.release(&self.shipper)?;
         self.is_spool_full = !self.source.spool_unacknowledged(&self.shipper)?;
         while !self.is_spool_full {
             // Not while the lock is held: a disk that hangs must not block readers of the state.

@@ -3,13 +3,16 @@
 //!
 //! A directory for each session that has something in it, with a file `owner`, which says whose records they are, and
 //! segments `spool-NUMBER`, named after the first record in them. A segment is removed when all of it is acknowledged.
+//! The file `numbers` says which records there should be, so that what is missing is counted.
 //! A process that finds the directory taken has one of its own in it, `beside-PID-N`, which the next owner of the whole
 //! takes over. What cannot be read is set aside as `damaged-NAME` and kept.
 //!
 //! A session is never continued by another process: what it left is sent under its own numbers, before anything new.
 
+mod numbers;
 mod salvage;
 
+use self::numbers::{NumberRange, Numbers, note_told_loss, told_loss};
 use self::salvage::DamagedRest;
 use super::files::{at, make_directory, private};
 use super::owner::Owner;
@@ -251,6 +254,11 @@ impl SpoolDirectory {
     /// # Errors
     /// Fails when the directory cannot be read.
     pub fn left(&self) -> Result<Vec<Spool>, TransportError> {
+        self.load_all(true)
+    }
+
+    /// The same; where it tells no losses, they are left for the next one that does.
+    fn load_all(&self, tells: bool) -> Result<Vec<Spool>, TransportError> {
         let directory = &self.options.directory;
         let mut found = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(at("read", directory))? {
@@ -271,8 +279,11 @@ impl SpoolDirectory {
             let owner = match Owner::load(&path.join(OWNER)) {
                 Ok(Some(owner)) => owner,
                 Ok(None) => {
-                    // Killed before it had written anything.
-                    let _ = std::fs::remove_dir(&path);
+                    // Killed before it had written anything, unless something is in it.
+                    if std::fs::remove_dir(&path).is_err() {
+                        let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
+                        self.set_aside(&path, &at("read", &path.join(OWNER))(gone));
+                    }
                     continue;
                 }
                 Err(error) => {
@@ -281,19 +292,21 @@ impl SpoolDirectory {
                 }
             };
             let loaded = Spool::new(path.clone(), owner, self.options.bytes_max).load();
-            let (parts, lost) = loaded.unwrap_or_else(|error| {
+            let (parts, missing) = loaded.unwrap_or_else(|error| {
                 self.set_aside(&path, &error);
                 Default::default()
             });
-            if lost > 0 {
+            if tells && !missing.is_empty() {
+                let lost: u64 = missing.iter().map(|(first, end)| end - first).sum();
                 self.notices.borrow_mut().push(format!(
-                    "{lost} records in the spool {} are lost: their bytes were damaged on disk",
+                    "{lost} records in the spool {} are lost: their bytes are damaged or missing on disk",
                     path.display()
                 ));
+                missing.iter().for_each(|range| note_told_loss(&path, *range));
             }
             for part in parts {
                 match part.bytes {
-                    0 => part.remove(),
+                    0 if tells => part.remove(),
                     _ => spools.push(part),
                 }
             }
@@ -320,7 +333,7 @@ impl SpoolDirectory {
     /// # Errors
     /// Fails when they cannot be written, or do not fit.
     pub fn put_back(&self, owner: &Owner, batches: &[(u64, u32, &[u8])]) -> Result<(), TransportError> {
-        let all = self.left()?;
+        let all = self.load_all(false)?;
         let bytes: u64 = all.iter().map(Spool::bytes).sum();
         let own = all
             .into_iter()
@@ -340,9 +353,14 @@ impl SpoolDirectory {
             if batch.end() <= spool.next {
                 continue;
             }
-            if batch.first > spool.next {
+            let noted = Numbers::load(&spool.path).unwrap_or_default();
+            if batch.first > spool.next.max(noted.end) {
                 // What lies between was acknowledged, and so was all before it.
-                spool.release(spool.next)?;
+                spool.release(u64::MAX)?;
+                if spool.is_made {
+                    let (first, end) = (noted.end, noted.end);
+                    Numbers { first, end }.save(&spool.path);
+                }
             }
             if !spool.append(&batch)? {
                 return Err(TransportError::SpoolFull {
@@ -435,32 +453,44 @@ impl Spool {
             return;
         }
         // There may be another part behind a gap. What stays is found, and removed, at the next start.
-        let others = std::fs::read_dir(&self.path).map_or(0, |all| {
-            all.flatten().filter(|one| one.file_name() != OWNER).count()
+        let Ok(all) = std::fs::read_dir(&self.path) else {
+            return;
+        };
+        let (own, others): (Vec<DirEntry>, Vec<DirEntry>) = all.flatten().partition(|one| {
+            let name = one.file_name();
+            let is_told = name.to_str().is_some_and(|name| told_loss(name).is_some());
+            is_told || name == numbers::NAME || name == OWNER
         });
-        if others == 0 {
-            let _ = std::fs::remove_file(self.path.join(OWNER));
+        if others.is_empty() {
+            for one in own {
+                let _ = std::fs::remove_file(one.path());
+            }
             let _ = std::fs::remove_dir(&self.path);
         }
     }
 
     /// Finds the segments. Where batches are missing or damaged in between, what comes behind is a part of its own. Returns
-    /// the number of records that are missing, too.
-    fn load(mut self) -> Result<(Vec<Self>, u64), TransportError> {
+    /// the ranges of records that are missing and were not told, too.
+    fn load(mut self) -> Result<(Vec<Self>, Vec<NumberRange>), TransportError> {
         self.is_made = true;
-        let mut found: BTreeMap<u64, PathBuf> = BTreeMap::new();
+        let (mut found, mut covered): (BTreeMap<u64, PathBuf>, Vec<NumberRange>) = Default::default();
         for entry in std::fs::read_dir(&self.path).map_err(at("read", &self.path))? {
             let path = entry.map_err(at("read", &self.path))?.path();
             let name = path
                 .file_name()
                 .and_then(|name| name.to_str())
                 .unwrap_or_default();
+            covered.extend(told_loss(name));
             if let Some(first) = name.strip_prefix("spool-").and_then(|number| number.parse().ok()) {
                 found.insert(first, path);
             }
         }
-        let (mut parts, mut lost) = (Vec::new(), 0);
+        let mut parts = Vec::new();
         let mut expected = found.first_key_value().map_or(0, |(first, _)| *first);
+        let mut numbers = Numbers::load(&self.path).unwrap_or(Numbers {
+            first: expected,
+            end: expected,
+        });
         while let Some((first, path)) = found.pop_first() {
             let file = private()
                 .read(true)
@@ -469,7 +499,7 @@ impl Spool {
                 .map_err(at("open", &path))?;
             let mut segment = Segment::new(path, file, first)?;
             let damage = self.measure(&mut segment)?;
-            lost += first.saturating_sub(expected) + damage.lost;
+            covered.push((segment.first, segment.end));
             expected = expected.max(segment.end).saturating_add(damage.lost);
             found.extend(damage.rest);
             // Nothing whole is in it, or an earlier segment has its batches already.
@@ -488,7 +518,8 @@ impl Spool {
             self.segments.push_back(segment);
         }
         parts.push(self);
-        Ok((parts, lost))
+        numbers.end = numbers.end.max(expected);
+        Ok((parts, numbers.missing(covered)))
     }
 
     /// Finds the end of what is sound, and cuts off what is behind it. Sound batches behind damage go to a segment of their
@@ -579,6 +610,11 @@ impl Spool {
         segment.end = batch.end();
         self.next = segment.end;
         self.bytes += length;
+        let numbers = Numbers::load(&self.path).unwrap_or_default();
+        let is_empty = numbers.first >= numbers.end;
+        let first = if is_empty { batch.first } else { numbers.first };
+        let end = self.next.max(numbers.end);
+        Numbers { first, end }.save(&self.path);
         Ok(())
     }
 
@@ -634,6 +670,11 @@ impl Spool {
         }
     }
 
+    /// Notes that the loss of the records between these numbers is told.
+    pub(super) fn note_told(&self, first: u64, end: u64) {
+        note_told_loss(&self.path, (first, end));
+    }
+
     /// Gives the batch that was read last back: it is read again.
     pub(super) fn unread(&mut self, batch: &RecordBatch) {
         self.reading.1 = self.reading.1.saturating_sub(stored_bytes(batch));
@@ -644,6 +685,7 @@ impl Spool {
     /// # Errors
     /// Fails when a file cannot be removed.
     pub fn release(&mut self, next: u64) -> Result<(), TransportError> {
+        let before = self.segments.len();
         while let Some(segment) = self.segments.front().filter(|segment| segment.end <= next) {
             std::fs::remove_file(&segment.path).map_err(at("remove", &segment.path))?;
             self.bytes -= segment.bytes;
@@ -652,6 +694,12 @@ impl Spool {
                 (0, _) => (0, 0),
                 (index, offset) => (index - 1, offset),
             };
+        }
+        if self.segments.len() < before
+            && let Some(numbers) = Numbers::load(&self.path)
+        {
+            let first = numbers.first.max(self.first_number()).min(numbers.end);
+            Numbers { first, ..numbers }.save(&self.path);
         }
         Ok(())
     }
@@ -757,6 +805,143 @@ mod tests {
             left_in(&directory).is_empty() && directory.take_notices().is_empty(),
             "told once"
         );
+    }
+
+    /// Records that the notices of a directory tell as lost.
+    fn told(directory: &SpoolDirectory) -> u64 {
+        let notices = directory.take_notices().into_iter();
+        let counts =
+            notices.filter_map(|text| text.split_once(" records in the spool")?.0.parse::<u64>().ok());
+        counts.sum()
+    }
+
+    /// A spool of 40 batches of two records, in segments of 10 batches; gives their paths.
+    fn four_segments(options: &SpoolOptions) -> Vec<PathBuf> {
+        let (_directory, mut spool) = fresh(options);
+        for number in 0..40 {
+            if number % 10 == 0 {
+                spool.begin(number * 2).expect("a segment");
+            }
+            assert!(
+                spool
+                    .append(&batch(number * 2, 2, b"one\ntwo\n"))
+                    .expect("written")
+            );
+        }
+        spool
+            .segments
+            .iter()
+            .map(|segment| segment.path.clone())
+            .collect()
+    }
+
+    /// A segment that was cut short, or the first or last one that was gone, was not missed.
+    #[test]
+    fn records_that_are_missing_anywhere_are_counted_once() {
+        type Harm = fn(&[PathBuf]);
+        let harms: [(&str, Harm, u64); 5] = [
+            (
+                "the first is gone",
+                |all| std::fs::remove_file(&all[0]).expect("removed"),
+                20,
+            ),
+            (
+                "the third is gone",
+                |all| std::fs::remove_file(&all[2]).expect("removed"),
+                20,
+            ),
+            (
+                "the last is gone",
+                |all| std::fs::remove_file(&all[3]).expect("removed"),
+                20,
+            ),
+            (
+                "the last is cut short",
+                |all| {
+                    let file = OpenOptions::new().write(true).open(&all[3]).expect("there");
+                    let length = file.metadata().expect("there").len();
+                    file.set_len(length / 2 - 1).expect("cut");
+                },
+                12,
+            ),
+            (
+                "all are gone",
+                |all| {
+                    all.iter()
+                        .for_each(|path| std::fs::remove_file(path).expect("removed"))
+                },
+                80,
+            ),
+        ];
+        for (what, harm, lost) in harms {
+            let (_dir, options) = options();
+            harm(&four_segments(&options));
+            // A recovery that puts batches back tells nothing, and leaves it to be told.
+            let directory = SpoolDirectory::open(&options).expect("a directory");
+            let put_back =
+                directory.put_back(&Owner::new(1, 1), &[(78, 2, b"one\ntwo\n"), (80, 1, b"one\n")]);
+            put_back.expect("written");
+            assert_eq!(told(&directory), 0, "{what}");
+            // The last batch is there again where it was lost.
+            let lost = lost
+                - if what.contains("last") || what.contains("all") {
+                    2
+                } else {
+                    0
+                };
+            for told_then in [lost, 0] {
+                let left = left_in(&directory);
+                assert_eq!(told(&directory), told_then, "{what}");
+                let mut found = Vec::new();
+                for mut part in left {
+                    while let Some(batch) = part.read().expect("read") {
+                        found.extend(batch.first..batch.end());
+                    }
+                }
+                assert_eq!(found.len() as u64, 81 - lost, "{what}");
+                assert!(found.is_sorted(), "{what}: {found:?}");
+            }
+            for mut part in left_in(&directory) {
+                part.release(u64::MAX).expect("released");
+                part.remove();
+            }
+            let left = std::fs::read_dir(&options.directory).expect("there").count();
+            assert_eq!(left, 1, "{what}: the lock alone");
+        }
+    }
+
+    /// What was sent over a connection between two times of spooling is not missing.
+    #[test]
+    fn records_that_were_acknowledged_without_the_spool_are_not_counted() {
+        let (_dir, options) = options();
+        let (directory, mut spool) = fresh(&options);
+        assert!(spool.append(&batch(10, 2, b"one\ntwo\n")).expect("written"));
+        spool.release(12).expect("released");
+        assert!(spool.append(&batch(50, 2, b"one\ntwo\n")).expect("written"));
+        drop((directory, spool));
+        let directory = SpoolDirectory::open(&options).expect("a directory");
+        directory
+            .put_back(&Owner::new(1, 1), &[(90, 1, b"one\n")])
+            .expect("written");
+        let firsts: Vec<u64> = left_in(&directory).iter().map(Spool::first_number).collect();
+        assert_eq!((firsts, told(&directory)), (vec![90], 0));
+    }
+
+    #[test]
+    fn a_spool_whose_owner_is_gone_is_set_aside_and_kept() {
+        let (_dir, options) = options();
+        let path = four_segments(&options)[0].clone();
+        let spool = path.parent().expect("a directory");
+        std::fs::remove_file(spool.join(OWNER)).expect("removed");
+        let directory = SpoolDirectory::open(&options).expect("a directory");
+        assert!(left_in(&directory).is_empty());
+        assert_eq!(directory.take_notices().len(), 1);
+        let name = format!("{DAMAGED}{}", spool.file_name().expect("a name").display());
+        let aside = options
+            .directory
+            .join(name)
+            .join(path.file_name().expect("a name"));
+        assert!(aside.exists());
     }
 
     /// A flipped bit cost all batches behind it, up to 32,600 records, and not all of them were counted.
