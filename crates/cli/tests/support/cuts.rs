@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const SENT_BYTES: [usize; 7] = [10, 150, 600, 1_500, 2_500, 4_000, 10_000];
 /// The same for the collector's: within its hello, and within acknowledgements.
 const ANSWERED_BYTES: [usize; 6] = [10, 60, 150, 400, 1_500, 3_500];
+/// Bytes that a handshake of QUIC takes in either direction: every other connection is cut behind it.
+const QUIC_HANDSHAKE_BYTES: usize = 5_000;
 /// Milliseconds that a connection in shared memory lives; its bytes do not go through the proxy.
 const LIVES_MS: [u64; 6] = [0, 1, 3, 10, 40, 120];
 
@@ -69,7 +71,8 @@ impl CuttingProxy {
                 let outside = UdpSocket::bind("127.0.0.1:0").expect("a port");
                 let at = outside.local_addr().expect("bound").to_string();
                 let to = place.parse().expect("an address");
-                std::thread::spawn(move || pass_datagrams(&outside, to, &own));
+                let later = if scheme == "quic" { QUIC_HANDSHAKE_BYTES } else { 0 };
+                std::thread::spawn(move || pass_datagrams(&outside, to, later, &own));
                 at
             }
             other => panic!("{other}"),
@@ -105,7 +108,8 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(number: usize, cuts: &Arc<Cuts>) -> Self {
+    /// The flow of a connection that is cut so many bytes later than others, if it is one of every other.
+    fn new(number: usize, later: usize, cuts: &Arc<Cuts>) -> Self {
         let by_answers = number % 3 == 1;
         let limit = match by_answers {
             true => ANSWERED_BYTES[number / 3 % ANSWERED_BYTES.len()],
@@ -115,7 +119,7 @@ impl Flow {
             cuts: Arc::clone(cuts),
             by_answers,
             hangs: number % 5 == 4,
-            limit,
+            limit: limit + later * (number % 2),
             passed: AtomicUsize::new(0),
             is_cut: AtomicBool::new(false),
         }
@@ -171,7 +175,7 @@ fn pass_streams<S: Stream>(
         let Ok(server) = connect() else {
             continue;
         };
-        let flow = Arc::new(Flow::new(number, cuts));
+        let flow = Arc::new(Flow::new(number, 0, cuts));
         let (Ok(to_server), Ok(to_client)) = (server.twin(), client.twin()) else {
             continue;
         };
@@ -247,7 +251,7 @@ fn pass_channel(client: &Channel, server: &Channel, number: usize, cuts: &Cuts) 
 }
 
 /// Passes datagrams on, with a port of its own for each sender, as that would have.
-fn pass_datagrams(outside: &UdpSocket, to: SocketAddr, cuts: &Arc<Cuts>) {
+fn pass_datagrams(outside: &UdpSocket, to: SocketAddr, later: usize, cuts: &Arc<Cuts>) {
     let mut senders: HashMap<SocketAddr, (UdpSocket, Arc<Flow>)> = HashMap::new();
     let mut bytes = vec![0; 65_536];
     // A sender that has ended refuses what comes late.
@@ -256,7 +260,7 @@ fn pass_datagrams(outside: &UdpSocket, to: SocketAddr, cuts: &Arc<Cuts>) {
         let (inside, flow) = senders.entry(from).or_insert_with(|| {
             let inside = UdpSocket::bind("127.0.0.1:0").expect("a port");
             inside.connect(to).expect("an address");
-            let flow = Arc::new(Flow::new(number, cuts));
+            let flow = Arc::new(Flow::new(number, later, cuts));
             let twins = [&inside, outside].map(|socket| socket.try_clone().expect("a socket"));
             let theirs = Arc::clone(&flow);
             std::thread::spawn(move || answer(&twins[0], &twins[1], from, &theirs));
