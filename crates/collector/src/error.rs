@@ -50,6 +50,36 @@ pub enum CollectorError {
         /// Cause, as the system gives it.
         cause: io::Error,
     },
+    /// An input that another process reads into the same directory.
+    #[cfg(feature = "inputs")]
+    #[error("another collector reads {address} with the state {}: end it", path.display())]
+    InputInUse {
+        /// The address.
+        address: String,
+        /// The file that is locked.
+        path: PathBuf,
+    },
+    /// A checkpoint of an input that cannot be read.
+    #[cfg(feature = "inputs")]
+    #[error(
+        "{} is no whole checkpoint of {address}: remove it to read from the start, or from where the group of consumers is",
+        path.display()
+    )]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// The input.
+        address: String,
+    },
+    /// A client of an input that cannot be made.
+    #[cfg(feature = "kafka")]
+    #[error("the client of {address} cannot be made: {why}")]
+    InputClient {
+        /// The address.
+        address: String,
+        /// Cause, as the client gives it.
+        why: String,
+    },
     /// The system starts no thread.
     #[error("the system starts no thread: {}", io_text(cause))]
     Thread {

@@ -86,3 +86,32 @@ pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
 /// Connections of HTTP at once: each may hold a request.
 #[cfg(feature = "inputs")]
 pub(crate) const HTTP_CONNECTIONS_MAX: usize = 256;
+
+/// Time of a handshake of TLS, after which a connection of syslog is closed.
+#[cfg(feature = "inputs")]
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Records, and bytes of their texts, that are read from a source before they are passed on together.
+#[cfg(feature = "inputs")]
+pub(crate) const GROUP_MAX: (usize, usize) = (20_000, 8 << 20);
+
+/// Bytes of a checkpoint: a group, of which half may be names of fields and heads of batches, and the place.
+#[cfg(feature = "inputs")]
+pub(crate) const CHECKPOINT_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a field of the journal that are taken: as journald itself takes of a line, and more of several lines.
+#[cfg(feature = "inputs")]
+pub(crate) const JOURNALD_FIELD_BYTES_MAX: usize = 256 << 10;
+
+/// Fields, and bytes of them, that are taken of an entry of the journal; others are left out.
+#[cfg(feature = "inputs")]
+pub(crate) const JOURNALD_ENTRY_MAX: (usize, usize) = (250, 1 << 20);
+
+/// Writers of a topic whose ids are remembered, and ranges of numbers of each: one that was killed sends its last batch again,
+/// and batches of several partitions come interleaved.
+#[cfg(feature = "kafka")]
+pub(crate) const KNOWN_IDS_MAX: (usize, usize) = (256, 4_096);
+
+/// Time for which a log file may be gone before its sender ends.
+#[cfg(feature = "inputs")]
+pub(crate) const GONE_TIME: Duration = Duration::from_secs(30);

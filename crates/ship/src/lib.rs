@@ -69,6 +69,8 @@ pub use certificates::make_certificates;
 pub use clock::coarse_now;
 pub use error::TransportError;
 pub use identity::Identity;
+#[cfg(feature = "tls")]
+pub use link::foreign_server_config;
 pub use nonblocking::{NonBlocking, Readiness};
 pub use options::{Checksum, Options, PeerLimits, Timeouts, TlsFiles, host_name};
 pub use serve::{ServerHandle, Stats, Threads, serve};

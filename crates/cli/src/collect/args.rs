@@ -24,6 +24,8 @@ Examples:
                                               to a topic of Kafka; spool has what Kafka has not
   logdrive collect --out logs --input syslog+udp://127.0.0.1:5514 --input http://127.0.0.1:4318
                                               what rsyslog and OpenTelemetry's exporters send
+  logdrive collect --out logs --input journald:// --input 'files:///var/log/pods/*/*/*.log'
+                                              the journal, and the logs of a node of Kubernetes
   logdrive collect --config collect.toml      as a file says; --print-config shows all keys
   logdrive send app.log --to unix:///run/user/1000/collect.sock
                                               the other end
@@ -48,8 +50,9 @@ pub(crate) struct CollectArgs {
     /// Address to listen at: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Vec<Address>,
-    /// Address at which records of other systems come: syslog+udp://, syslog+tcp:// or http:// with ADDRESS:PORT; the last for
-    /// OpenTelemetry, Elasticsearch's bulk, Loki's push and lines; may be given several times
+    /// Where records of other systems come from: syslog+udp://, syslog+tcp:// or syslog+tls://ADDRESS:PORT; http://ADDRESS:PORT for
+    /// OpenTelemetry, Elasticsearch's bulk, Loki's push and lines; kafka://HOST:PORT/TOPIC?group=NAME; journald://;
+    /// files:///PATTERN; may be given several times
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) input: Vec<InputAddress>,
     /// The directory for log and ledger

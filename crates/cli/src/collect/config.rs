@@ -28,6 +28,10 @@ const ABOUT: &str = "Configuration of `logdrive collect`. A key with # before it
 /// Addresses that one collector listens at.
 const LISTENERS_MAX: usize = 64;
 
+/// Inputs of each kind.
+const EXAMPLE_INPUTS: &str = "[\"syslog+udp://127.0.0.1:5514\", \"syslog+tcp://127.0.0.1:5601\", \"http://127.0.0.1:4318\", \
+     \"journald://\", \"files:///var/log/pods/*/*/*.log\"]";
+
 /// Inputs of one collector, each with a thread.
 const INPUTS_MAX: usize = 16;
 
@@ -45,15 +49,16 @@ logdrive_drain::options! {
             .required("[\"unix:///run/logdrive/collect.sock\"]")
             .scope(FILE)
             => [|_| None, set_listen],
-        /// Addresses at which other systems' records come: syslog+udp://, syslog+tcp://, and http:// for OpenTelemetry (by gRPC, too),
-        /// Elasticsearch's bulk, Loki's push and lines (docs/inputs.md). Only this machine's own addresses, unless insecure = true.
+        /// Where other systems' records come from: syslog+udp://, syslog+tcp://, syslog+tls://, http:// for OpenTelemetry (by gRPC,
+        /// too), Elasticsearch's bulk, Loki's push and lines, kafka:// for a topic, journald://, and files:// for logs that a pattern
+        /// names (docs/inputs.md). Without encryption only this machine's own addresses, unless insecure = true.
         pub(super) inputs: Vec<InputAddress> => Row::of(Kind::List {
                 most: INPUTS_MAX,
                 bytes: limits::PATH_BYTES_MAX,
                 is_names: false,
                 allowed: "a list of addresses, such as [\"syslog+udp://127.0.0.1:514\"]",
             })
-            .unset("none", "[\"syslog+udp://127.0.0.1:514\", \"http://127.0.0.1:4318\"]")
+            .unset("none", EXAMPLE_INPUTS)
             .scope(FILE)
             => [|_| None, set_inputs],
         /// The directory for collected.log and its ledger.
@@ -78,8 +83,8 @@ logdrive_drain::options! {
         pub(super) options: Options,
         pub(super) outputs: Vec<OutputConfig>,
         pub(super) routes: Vec<RouteConfig>,
-        /// Address of the collector itself that inputs pass their records to.
-        pub(super) inputs_to: Option<Address>,
+        /// Address of the collector itself that inputs pass their records to, and the directory of their states.
+        pub(super) inputs_to: Option<(Address, PathBuf)>,
     }
     with {
         /// Let clients without a certificate come.
@@ -234,7 +239,7 @@ impl CollectConfig {
         if !args.input.is_empty() {
             self.inputs.clone_from(&args.input);
         }
-        if let Some(open) = self.inputs.iter().find(|input| !input.is_loopback())
+        if let Some(open) = self.inputs.iter().find(|input| input.is_open())
             && !self.options.insecure
         {
             return Err(CliError::InputInsecure {
@@ -252,10 +257,10 @@ impl CollectConfig {
             self.outputs.push(only);
         }
         if let (Some(first), false) = (self.outputs.first(), self.inputs.is_empty()) {
-            let socket = first.out.clone().unwrap_or_default().join("inputs.sock");
-            let socket = Address::Unix(std::path::absolute(socket)?);
+            let directory = std::path::absolute(first.out.clone().unwrap_or_default())?;
+            let socket = Address::Unix(directory.join("inputs.sock"));
             self.listen.push(socket.clone());
-            self.inputs_to = Some(socket);
+            self.inputs_to = Some((socket, directory));
         }
         Ok(self)
     }

@@ -220,7 +220,7 @@ fn put_inputs(out: &mut String, inputs: &[(InputAddress, InputCounts)]) {
     if inputs.is_empty() {
         return;
     }
-    let all: [InputNumber; 3] = [
+    let all: [InputNumber; 5] = [
         ("records_total", "records that came and are kept", |counts| {
             counts.records
         }),
@@ -232,12 +232,32 @@ fn put_inputs(out: &mut String, inputs: &[(InputAddress, InputCounts)]) {
         ("malformed_total", "requests that could not be read", |counts| {
             counts.malformed
         }),
+        (
+            "duplicates_total",
+            "records that came again under the id of one before",
+            |counts| counts.duplicates,
+        ),
+        (
+            "lost_total",
+            "records or files that were removed before they were read",
+            |counts| counts.lost,
+        ),
     ];
     for (name, help, number) in all {
         let name = format!("logdrive_input_{name}");
         let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter");
         for (address, counts) in inputs {
-            let _ = writeln!(out, "{name}{{at=\"{address}\"}} {}", number(counts));
+            let _ = writeln!(out, "{name}{{at={:?}}} {}", address.to_string(), number(counts));
         }
+    }
+    let name = "logdrive_input_failing";
+    let _ = writeln!(
+        out,
+        "# HELP {name} 1 while the source cannot be read, with the reason\n# TYPE {name} gauge"
+    );
+    for (address, counts) in inputs {
+        let failing = u8::from(!counts.error.is_empty());
+        let (at, error) = (address.to_string(), &counts.error);
+        let _ = writeln!(out, "{name}{{at={at:?},error={error:?}}} {failing}");
     }
 }

@@ -5,7 +5,7 @@ use super::outputs;
 use crate::error::CliError;
 use crate::output::service_note;
 use crate::paint::ColorChoice;
-use logdrive_collector::input::{InputAddress, InputCounts, Inputs};
+use logdrive_collector::input::{InputAddress, InputCounts, InputOptions, Inputs};
 use logdrive_collector::{Outputs, StoreCounts};
 use logdrive_engines::{Delivery, DeliveryCounts};
 use logdrive_ship::hello::Reason;
@@ -118,7 +118,14 @@ impl RunningCollector {
     pub(super) fn start(config: CollectConfig) -> Result<Self, CliError> {
         let parts = begin(&config, &config.listen)?;
         let inputs = match &config.inputs_to {
-            Some(to) => Inputs::start(&config.inputs, to)?,
+            Some((to, directory)) => {
+                let options = InputOptions {
+                    to: to.clone(),
+                    directory: directory.clone(),
+                    tls: config.options.tls.clone(),
+                };
+                Inputs::start(&config.inputs, &options)?
+            }
             None => None,
         };
         let stats = Stats {
@@ -200,9 +207,14 @@ impl RunningCollector {
 
     /// Reads the files of the certificates again.
     pub(super) fn reload_certificates(&self) -> Result<bool, TransportError> {
-        match &self.lock().parts {
-            Some(parts) => parts.server.reload_certificates(),
-            None => Ok(false),
+        let current = self.lock();
+        let of_inputs = current
+            .inputs
+            .as_ref()
+            .map_or(Ok(false), Inputs::reload_certificates)?;
+        match &current.parts {
+            Some(parts) => Ok(parts.server.reload_certificates()? || of_inputs),
+            None => Ok(of_inputs),
         }
     }
 

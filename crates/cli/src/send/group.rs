@@ -8,7 +8,7 @@ use logdrive_collector::CollectorError;
 use logdrive_collector::limits::LOGS_MAX;
 use logdrive_collector::send::{
     FollowOptions, LogInput, LogSender, NamedLog, SendControl, SendProgress, SendState, Skips, StateFile,
-    addresses, default_state_path, find_logs, state_in,
+    addresses, default_state_path, find_logs, program_of, state_in,
 };
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::Options;
@@ -158,8 +158,7 @@ impl<'a> SenderGroup<'a> {
         };
         let input = LogInput::log(&log.path, Some(&mut state), follow)?;
         let forward = self.forward_options(state.session);
-        let name = log.path.file_stem().and_then(|name| name.to_str());
-        let options = self.options(name.unwrap_or("log"));
+        let options = self.options(&program_of(&log.path));
         let sender = LogSender::start(input, Some((state, file)), &options, &forward)?;
         self.spawn(sender)
     }

@@ -9,8 +9,8 @@ use logdrive_ring::clock::unix_ns;
 use logdrive_ship::forward::{ForwardOptions, Forwarder, new_session};
 use logdrive_ship::hello::Format;
 use logdrive_ship::{Address, Options};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -28,7 +28,7 @@ struct Job {
 }
 
 /// Counts of an input since it was started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InputCounts {
     /// Records that the collector has.
     pub records: u64,
@@ -36,14 +36,81 @@ pub struct InputCounts {
     pub dropped: u64,
     /// Requests that could not be read.
     pub malformed: u64,
+    /// Records that came again under the id of one before, and were left out.
+    pub duplicates: u64,
+    /// Records that their source removed before they were read.
+    pub lost: u64,
+    /// Cause in words while the source cannot be read; else empty.
+    pub error: String,
 }
 
 /// Counts that threads share. Relaxed: each stands for itself.
 #[derive(Debug, Default)]
-struct Shared {
+pub(crate) struct Shared {
     records: AtomicU64,
     dropped: AtomicU64,
     malformed: AtomicU64,
+    duplicates: AtomicU64,
+    lost: AtomicU64,
+    error: Mutex<String>,
+}
+
+impl Shared {
+    pub(crate) fn add_records(&self, count: u64) {
+        self.records.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_malformed(&self) {
+        self.malformed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[cfg(feature = "kafka")]
+    pub(crate) fn add_duplicate(&self) {
+        self.duplicates.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_lost(&self, count: u64) {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Notes why the source cannot be read; empty where it can.
+    pub(crate) fn set_error(&self, why: &str) {
+        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if *error != why {
+            why.clone_into(&mut error);
+        }
+    }
+
+    /// Counts up to now.
+    pub(crate) fn counts(&self) -> InputCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        InputCounts {
+            records: read(&self.records),
+            dropped: read(&self.dropped),
+            malformed: read(&self.malformed),
+            duplicates: read(&self.duplicates),
+            lost: read(&self.lost),
+            error: self.error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+/// Options of the transport: records name their hosts and programs themselves.
+pub(crate) fn sender_options() -> Options {
+    Options {
+        app: String::new(),
+        host: String::new(),
+        ..Options::default()
+    }
+}
+
+/// Options of the forwarder of an input.
+pub(crate) fn forward_options(session: u128) -> ForwardOptions {
+    ForwardOptions {
+        format: Format::Records,
+        persists: true,
+        ..ForwardOptions::new(session, unix_ns())
+    }
 }
 
 /// Entrance for records of an input; clones are of the same one.
@@ -55,27 +122,23 @@ pub(crate) struct Intake {
 
 impl Intake {
     /// Starts the thread that passes records to a collector.
-    pub(crate) fn start(to: &Address) -> Result<(Self, JoinHandle<()>), CollectorError> {
+    pub(crate) fn start(
+        to: &Address,
+        shared: &Arc<Shared>,
+    ) -> Result<(Self, JoinHandle<()>), CollectorError> {
         let session = new_session().map_err(|cause| CollectorError::Random { cause })?;
-        let options = Options {
-            // Records name their hosts and programs themselves.
-            app: String::new(),
-            host: String::new(),
-            ..Options::default()
-        };
-        let forward = ForwardOptions {
-            format: Format::Records,
-            persists: true,
-            ..ForwardOptions::new(session, unix_ns())
-        };
-        let forwarder = Forwarder::start(std::slice::from_ref(to), &options, &forward)?;
+        let forwarder = Forwarder::start(
+            std::slice::from_ref(to),
+            &sender_options(),
+            &forward_options(session),
+        )?;
         let (queue, jobs) = mpsc::channel(INTAKE_QUEUE);
-        let shared = Arc::new(Shared::default());
-        let own = Arc::clone(&shared);
+        let own = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("logdrive-intake".to_owned());
         let thread = thread
             .spawn(move || run(forwarder, jobs, &own))
             .map_err(|cause| CollectorError::Thread { cause })?;
+        let shared = Arc::clone(shared);
         Ok((Self { queue, shared }, thread))
     }
 
@@ -110,17 +173,7 @@ impl Intake {
 
     /// Counts a request that could not be read.
     pub(crate) fn malformed(&self) {
-        self.shared.malformed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts up to now.
-    pub(crate) fn counts(&self) -> InputCounts {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        InputCounts {
-            records: read(&self.shared.records),
-            dropped: read(&self.shared.dropped),
-            malformed: read(&self.shared.malformed),
-        }
+        self.shared.add_malformed();
     }
 }
 
@@ -154,7 +207,7 @@ fn run(mut forwarder: Forwarder, mut jobs: mpsc::Receiver<Job>, shared: &Shared)
             _ => true,
         };
         if is_kept {
-            shared.records.fetch_add(count as u64, Ordering::Relaxed);
+            shared.add_records(count as u64);
         }
         for job in group.drain(..) {
             if let Some(done) = job.done {

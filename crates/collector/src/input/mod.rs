@@ -1,107 +1,88 @@
-//! Inputs: records of other systems over their own protocols, syslog, OpenTelemetry, Loki's and Elasticsearch's. Each message
-//! goes through the parser of foreign lines; the records go to the collector as those of a sender.
+//! Inputs: records of other systems. Some come over their own protocols, syslog, OpenTelemetry, Loki's and Elasticsearch's;
+//! others are read from where they are, topics of Kafka, the journal of systemd, log files. Each goes through the parser of
+//! foreign lines; the records go to the collector as those of a sender.
 
+mod address;
 mod bulk;
+mod checkpoint;
+mod export;
+mod feed;
+mod files;
 mod http;
 mod intake;
+mod journald;
+#[cfg(feature = "kafka")]
+mod kafka;
+#[cfg(feature = "kafka")]
+mod known_ids;
 mod otlp;
 mod syslog;
 
+pub use address::InputAddress;
+pub use export::{ExportDecoder, JournaldEntry};
 pub use intake::InputCounts;
 
 use crate::error::CollectorError;
-use intake::Intake;
-use logdrive_ship::Address;
-use std::fmt;
+use address::{Place, Protocol};
+use intake::{Intake, Shared};
+use journald::Journald;
+use logdrive_ship::{Address, TlsFiles, TransportError};
+use std::io;
 use std::net::SocketAddr;
-use std::str::FromStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use syslog::{SharedAcceptor, Streams};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::runtime::Runtime;
 
 /// Threads that serve all inputs.
 const WORKERS: usize = 2;
 
-/// Time for requests that are under way at the end.
+/// Interval at which the end looks whether connections have ended.
+const TURN: Duration = Duration::from_millis(20);
+/// Time for requests and connections that are under way at the end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Protocol of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Protocol {
-    /// RFC 3164 and 5424 over TCP, in lines or octet-counted.
-    SyslogTcp,
-    /// The same in datagrams.
-    SyslogUdp,
-    /// OpenTelemetry by gRPC and HTTP, Loki's push, Elasticsearch's bulk, and lines.
-    Http,
-}
-
-/// Address of an input.
-///
-/// ```
-/// use logdrive_collector::input::InputAddress;
-/// let address: InputAddress = "syslog+udp://127.0.0.1:514".parse().unwrap();
-/// assert_eq!(address.to_string(), "syslog+udp://127.0.0.1:514");
-/// assert!("syslog://127.0.0.1".parse::<InputAddress>().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputAddress {
-    protocol: Protocol,
-    place: SocketAddr,
-}
-
-const SCHEMES: [(&str, Protocol); 3] = [
-    ("syslog+tcp", Protocol::SyslogTcp),
-    ("syslog+udp", Protocol::SyslogUdp),
-    ("http", Protocol::Http),
-];
-
-impl InputAddress {
-    /// Whether only this machine can reach it.
-    pub fn is_loopback(&self) -> bool {
-        self.place.ip().is_loopback()
-    }
-}
-
-impl FromStr for InputAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "expected syslog+udp://, syslog+tcp:// or http:// with an address and a port, such as \
-                        syslog+udp://127.0.0.1:514";
-        let (scheme, place) = text.split_once("://").ok_or(expected)?;
-        let found = SCHEMES.iter().find(|(name, _)| *name == scheme);
-        let (_, protocol) = *found.ok_or(expected)?;
-        let place = place.trim_end_matches('/').parse().map_err(|_| expected)?;
-        Ok(Self { protocol, place })
-    }
-}
-
-impl fmt::Display for InputAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = SCHEMES.iter().find(|(_, protocol)| *protocol == self.protocol);
-        write!(f, "{}://{}", found.map_or("", |(name, _)| name), self.place)
-    }
+/// Options of all inputs.
+#[derive(Debug, Clone)]
+pub struct InputOptions {
+    /// Address of the collector that records go to.
+    pub to: Address,
+    /// Directory of the states of inputs that are read from a place on.
+    pub directory: PathBuf,
+    /// Certificates of `syslog+tls://`.
+    pub tls: TlsFiles,
 }
 
 /// Inputs that are served, on threads of their own. They end when this is dropped: what was taken and acknowledged is with the
 /// collector by then.
 #[derive(Debug)]
 pub struct Inputs {
-    /// `None` at the end.
+    /// `None` at the end, and where nothing listens.
     runtime: Option<Runtime>,
-    served: Vec<(InputAddress, Intake)>,
+    served: Vec<(InputAddress, Arc<Shared>)>,
+    acceptors: Vec<SharedAcceptor>,
+    streams: Vec<Streams>,
     threads: Vec<JoinHandle<()>>,
+    /// Asks threads that read, and connections, to end.
+    stops: Arc<AtomicBool>,
 }
 
 impl Drop for Inputs {
     fn drop(&mut self) {
+        // Relaxed: the flag stands for itself.
+        self.stops.store(true, Ordering::Relaxed);
+        let until = Instant::now() + END_TIMEOUT;
+        while !self.streams.iter().all(Streams::is_over) && Instant::now() < until {
+            std::thread::sleep(TURN);
+        }
         // First, so that nothing more comes: the threads end when nobody can hand them records.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(END_TIMEOUT);
         }
-        self.served.clear();
         for thread in self.threads.drain(..) {
             // One that panicked has said so itself.
             let _ = thread.join();
@@ -110,11 +91,11 @@ impl Drop for Inputs {
 }
 
 impl Inputs {
-    /// Serves inputs; `None` where there are none. Records go to a collector that listens at `to`.
+    /// Serves inputs; `None` where there are none.
     ///
     /// # Errors
-    /// When an address cannot be listened at, or threads cannot be started.
-    pub fn start(addresses: &[InputAddress], to: &Address) -> Result<Option<Self>, CollectorError> {
+    /// When an address cannot be listened at, a state cannot be used, or threads cannot be started.
+    pub fn start(addresses: &[InputAddress], options: &InputOptions) -> Result<Option<Self>, CollectorError> {
         if addresses.is_empty() {
             return Ok(None);
         }
@@ -124,46 +105,105 @@ impl Inputs {
             .enable_all()
             .build()
             .map_err(|cause| CollectorError::Thread { cause })?;
-        let (mut served, mut threads) = (Vec::new(), Vec::new());
-        for address in addresses {
-            let (intake, thread) = Intake::start(to)?;
-            threads.push(thread);
-            let failed = |cause| CollectorError::Input {
-                address: address.to_string(),
-                cause,
-            };
-            let guard = runtime.enter();
-            match address.protocol {
-                Protocol::SyslogUdp => {
-                    let socket = runtime.block_on(UdpSocket::bind(address.place)).map_err(failed)?;
-                    runtime.spawn(syslog::serve_datagrams(socket, intake.clone()));
-                }
-                Protocol::SyslogTcp => {
-                    let listener = runtime
-                        .block_on(TcpListener::bind(address.place))
-                        .map_err(failed)?;
-                    runtime.spawn(syslog::serve_streams(listener, intake.clone()));
-                }
-                Protocol::Http => {
-                    let listener = runtime
-                        .block_on(TcpListener::bind(address.place))
-                        .map_err(failed)?;
-                    runtime.spawn(http::serve(listener, intake.clone()));
-                }
-            }
-            drop(guard);
-            served.push((address.clone(), intake));
-        }
-        Ok(Some(Self {
+        let mut inputs = Self {
             runtime: Some(runtime),
-            served,
-            threads,
-        }))
+            served: Vec::new(),
+            acceptors: Vec::new(),
+            streams: Vec::new(),
+            threads: Vec::new(),
+            stops: Arc::default(),
+        };
+        for address in addresses {
+            let shared = Arc::new(Shared::default());
+            let place = (&options.to, options.directory.as_path());
+            let thread = match &address.place {
+                Place::Socket(protocol, socket) => {
+                    let (intake, thread) = Intake::start(&options.to, &shared)?;
+                    inputs.threads.push(thread);
+                    inputs.listen(address, (*protocol, *socket), &options.tls, intake)?;
+                    None
+                }
+                Place::Files(pattern) => Some(files::start(pattern, place, &inputs.stops, &shared)?),
+                Place::Journald(directory) => {
+                    let own = Arc::clone(&shared);
+                    let text = address.to_string();
+                    let started = feed::start(&text, place, &inputs.stops, &shared, |checkpoint| {
+                        Ok(Journald::new(directory.clone(), &checkpoint.position, own))
+                    });
+                    Some(started?)
+                }
+                #[cfg(feature = "kafka")]
+                Place::Kafka(topic) => {
+                    let own = Arc::clone(&shared);
+                    let text = address.to_string();
+                    let started = feed::start(&text, place, &inputs.stops, &shared, |checkpoint| {
+                        kafka::Topic::new(topic, checkpoint.session, &checkpoint.position, own)
+                    });
+                    Some(started?)
+                }
+                // Its address is refused.
+                #[cfg(not(feature = "kafka"))]
+                Place::Kafka(_) => None,
+            };
+            inputs.threads.extend(thread);
+            inputs.served.push((address.clone(), shared));
+        }
+        Ok(Some(inputs))
+    }
+
+    /// Listens on behalf of an input.
+    fn listen(
+        &mut self,
+        address: &InputAddress,
+        (protocol, socket): (Protocol, SocketAddr),
+        tls: &TlsFiles,
+        intake: Intake,
+    ) -> Result<(), CollectorError> {
+        let failed = |cause: io::Error| CollectorError::Input {
+            address: address.to_string(),
+            cause,
+        };
+        let Some(runtime) = &self.runtime else {
+            return Ok(());
+        };
+        let _guard = runtime.enter();
+        let bind = || runtime.block_on(TcpListener::bind(socket)).map_err(failed);
+        match protocol {
+            Protocol::SyslogUdp => {
+                let socket = runtime.block_on(UdpSocket::bind(socket)).map_err(failed)?;
+                runtime.spawn(syslog::serve_datagrams(socket, intake));
+            }
+            Protocol::SyslogTcp => {
+                let streams = Streams::new(&self.stops);
+                self.streams.push(streams.clone());
+                runtime.spawn(syslog::serve_streams(bind()?, streams, None, intake));
+            }
+            Protocol::SyslogTls => {
+                let acceptor = SharedAcceptor::new(tls)?;
+                let streams = Streams::new(&self.stops);
+                self.streams.push(streams.clone());
+                self.acceptors.push(acceptor.clone());
+                runtime.spawn(syslog::serve_streams(bind()?, streams, Some(acceptor), intake));
+            }
+            Protocol::Http => {
+                runtime.spawn(http::serve(bind()?, intake));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the files of the certificates again, for connections from now on. `false` where no input has any.
+    ///
+    /// # Errors
+    /// When they cannot be used; those of before are used on.
+    pub fn reload_certificates(&self) -> Result<bool, TransportError> {
+        self.acceptors.iter().try_for_each(SharedAcceptor::reload)?;
+        Ok(!self.acceptors.is_empty())
     }
 
     /// Counts of each input up to now.
     pub fn counts(&self) -> Vec<(InputAddress, InputCounts)> {
-        let counts = |(address, intake): &(InputAddress, Intake)| (address.clone(), intake.counts());
+        let counts = |(address, shared): &(InputAddress, Arc<Shared>)| (address.clone(), shared.counts());
         self.served.iter().map(counts).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The sender: lines of logs, or of standard input, to a collector, each once.
 
+mod container;
 mod content;
 mod followed_log;
 mod found_files;
@@ -14,6 +15,7 @@ mod state;
 mod stdin;
 mod tracked_file;
 
+pub use container::program_of;
 pub use followed_log::{FollowOptions, FollowedLog, Skips};
 pub use input::LogInput;
 pub use paths::{NamedLog, find_logs};
@@ -30,8 +32,7 @@ use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_sessio
 use logdrive_ship::hello::Format;
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
-use records::Payload;
-pub(crate) use records::{NO_THREAD, RecordEncoder, each_piece};
+pub(crate) use records::{NO_THREAD, Payload, RecordEncoder, each_piece};
 use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.

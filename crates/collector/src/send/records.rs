@@ -1,7 +1,8 @@
 //! Lines of a log as batches of typed records.
 
+use super::container::container_fields;
 use super::lines::record_starts;
-use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord, ForeignValue, PodContainer};
+use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord, ForeignValue};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::session::RecordPayload;
 use logdrive_store::{BatchEncoder, EncodedBatch, RowThread, RowWriter};
@@ -75,11 +76,10 @@ impl Default for RecordEncoder {
 }
 
 impl RecordEncoder {
-    /// Records of the log of a container have its names, where the path of Kubernetes says them.
+    /// Records of the log of a container have its names.
     pub(crate) fn of_log(path: &Path) -> Self {
-        let fields = PodContainer::of_path(path).map(|container| container.into_fields().to_vec());
         Self {
-            fields: fields.unwrap_or_default(),
+            fields: container_fields(path),
             ..Self::default()
         }
     }

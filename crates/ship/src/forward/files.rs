@@ -43,6 +43,24 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&fresh, path)
 }
 
+/// As [`replace`], for bytes; they are on the disk when it returns, and so is the name.
+///
+/// # Errors
+/// Fails when it cannot be written.
+pub fn replace_durably(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let fresh = path.with_file_name(name);
+    let mut file = private().write(true).create(true).truncate(true).open(&fresh)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
+    file.sync_data()?;
+    std::fs::rename(&fresh, path)?;
+    let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+    std::fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 /// Makes a directory that only its owner may use, and those above it.
 ///
 /// # Errors

@@ -12,6 +12,8 @@ pub(crate) use socket::SocketLink;
 #[cfg(any(feature = "udp", feature = "quic"))]
 pub(crate) use socket::set_receive_buffer;
 pub use socket::wait_for_socket;
+#[cfg(feature = "tls")]
+pub use tls::foreign_server_config;
 
 use crate::identity::Identity;
 use logdrive_ring::{Consumer, PipeWriter};

@@ -361,6 +361,25 @@ fn read_client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TransportEr
 
 /// Configuration of the listening end: shows its certificate, and wants one of the same authority.
 pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TransportError> {
+    let mut config = listening_config(files, &[&rustls::version::TLS13])?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Configuration of a listening end of another protocol over TLS 1.2 or 1.3, such as syslog: shows the certificate of these
+/// files, and wants one of their authorities.
+///
+/// # Errors
+/// When a file is missing or cannot be used.
+pub fn foreign_server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, TransportError> {
+    let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
+    Ok(Arc::new(listening_config(files, &versions)?))
+}
+
+fn listening_config(
+    files: &TlsFiles,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> Result<ServerConfig, TransportError> {
     let (Some(certificate), Some(private)) = (&files.certificate, &files.key) else {
         return Err(missing(
             "tls.certificate and tls.key",
@@ -368,7 +387,7 @@ pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, Trans
         ));
     };
     let builder = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
+        .with_protocol_versions(versions)
         .map_err(|error| unusable(certificate, error))?;
     let builder = match (&files.authorities, files.anyone) {
         (_, true) => builder.with_no_client_auth(),
@@ -389,11 +408,11 @@ pub(crate) fn server_config(files: &TlsFiles) -> Result<Arc<ServerConfig>, Trans
     let mut config = builder
         .with_single_cert(chain(certificate)?, key(private)?)
         .map_err(|error| unusable(certificate, error))?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
     // Sessions are not resumed, so nothing is stored for it; and no data comes before the handshake is done.
     config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.max_early_data_size = 0;
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 /// The name of the protocol within TLS.
