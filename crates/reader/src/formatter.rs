@@ -171,7 +171,9 @@ impl Formatter {
 
     /// Returns a record in a form, with the process that wrote it if one is given.
     pub fn convert(&mut self, record: &[u8], shape: Shape, process: Option<(&str, u32)>) -> Vec<u8> {
-        let record = &*unwrapped(record);
+        let plain = unwrapped(record);
+        let is_wrapped = matches!(plain, Cow::Owned(_));
+        let record = &*plain;
         self.record.read(record, &mut self.times);
         let (line, further) = record.split_at(self.record.lines.first_bytes.min(record.len()));
         let mut out = Vec::with_capacity(record.len() + 64);
@@ -182,7 +184,7 @@ impl Formatter {
             (Shape::Logfmt, Form::Text | Form::Json | Form::Glog | Form::Foreign(_) | Form::Unknown) => {
                 compose::logfmt(&mut out, record, &self.record, &mut self.names, &self.common);
             }
-            (Shape::Text, Form::Json | Form::Logfmt | Form::Glog) => {
+            (Shape::Text, form) if is_wrapped || matches!(form, Form::Json | Form::Logfmt | Form::Glog) => {
                 compose::text(&mut out, line, &self.record);
                 out.extend_from_slice(further);
             }
@@ -351,6 +353,24 @@ fn zoned_text(written: &[u8], unix_ns: u64, zone: &TimeZone, is_glog: bool) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a container's runtime wrote around the lines is no part of them, in whatever form they are shown.
+    #[test]
+    fn lines_of_docker_are_shown_as_those_of_their_program() {
+        let record = b"{\"log\":\"{\\\"level\\\":\\\"warn\\\",\\\"msg\\\":\\\"slow\\\",\\\"n\\\":7}\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-21T12:34:56.1Z\"}\n";
+        let text = "2026-11-21T12:34:56.1Z WARN  slow n=7 stream=stderr\n";
+        let json = "{\"ts\":\"2026-11-21T12:34:56.1Z\",\"level\":\"WARN\",\"message\":\"slow\",\"n\":7,\"stream\":\"stderr\"}\n";
+        for (shape, expected) in [(Shape::Text, text), (Shape::Json, json)] {
+            let mut out = Vec::new();
+            Formatter::new().write(&mut out, shape, record, false);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+            let converted = Formatter::new().convert(record, shape, None);
+            assert_eq!(String::from_utf8_lossy(&converted), expected);
+        }
+        let mut out = Vec::new();
+        Formatter::new().write(&mut out, Shape::AsIs, record, false);
+        assert_eq!(out, record);
+    }
 
     #[test]
     fn times_are_shown_in_a_zone_in_their_own_form() {

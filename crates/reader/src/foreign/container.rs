@@ -96,14 +96,17 @@ const DOCKER_FRONT: &[u8] = b"{\"log\":\"";
 /// stream in front, as `2026-11-21T12:34:56Z stdout F text`, and the further ones without a wrapping. Any other record stays
 /// as it is.
 pub(crate) fn unwrapped(record: &[u8]) -> Cow<'_, [u8]> {
-    let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
-    let (first, further) = record.split_at(end);
+    let lines = record.strip_suffix(b"\n").unwrap_or(record);
+    let (first, further) = lines.split_at(memchr::memchr(b'\n', lines).unwrap_or(lines.len()));
     let is_docker = first.starts_with(DOCKER_FRONT);
-    let is_one_line = further.len() <= 1;
-    if !is_docker && (is_one_line || !first.first().is_some_and(u8::is_ascii_digit)) {
+    if !is_docker && (further.is_empty() || !first.first().is_some_and(u8::is_ascii_digit)) {
         return Cow::Borrowed(record);
     }
-    rewritten(first, further.strip_prefix(b"\n"), is_docker).map_or(Cow::Borrowed(record), Cow::Owned)
+    let Some(mut plain) = rewritten(first, further.strip_prefix(b"\n"), is_docker) else {
+        return Cow::Borrowed(record);
+    };
+    plain.extend_from_slice(record.get(lines.len()..).unwrap_or(b""));
+    Cow::Owned(plain)
 }
 
 /// `None` for lines that are not a container's, and for text of Docker that says more than time and stream.
@@ -124,11 +127,10 @@ fn rewritten(first: &[u8], further: Option<&[u8]>, is_docker: bool) -> Option<Ve
     let at = plain.len();
     plain.extend_from_slice(line.text.strip_suffix(b"\n").unwrap_or(&line.text));
     if let Some(further) = further {
-        let text = plain_lines(further.strip_suffix(b"\n").unwrap_or(further), line.is_partial);
-        if !line.is_partial && !further.is_empty() {
+        if !line.is_partial {
             plain.push(b'\n');
         }
-        plain.extend_from_slice(&text);
+        plain.extend_from_slice(&plain_lines(further, line.is_partial));
     }
     if !attributes.is_empty() {
         let object = plain.get(at..)?.split(|byte| *byte == b'\n').next()?;
