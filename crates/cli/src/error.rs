@@ -88,6 +88,10 @@ pub(crate) enum CliError {
         "nowhere to send to: give --to ADDRESS, such as --to unix:///run/logdrive/collect.sock, or --config FILE"
     )]
     NowhereToSend,
+    #[error(
+        "records go to one engine, or to collectors: give --to with the engine alone, without --backup and --spool; `logdrive collect --to` has a spool"
+    )]
+    EngineAlone,
     #[error("there is no manual page {name}{hint}")]
     NoManual { name: String, hint: String },
     #[error("there is no session of {name}{hint}")]
@@ -149,6 +153,7 @@ impl CliError {
             | Self::NoManual { .. }
             | Self::NothingToListen
             | Self::NowhereToSend
+            | Self::EngineAlone
             | Self::NowhereToCollect => 2,
             _ => 1,
         }

@@ -2,7 +2,8 @@
 //! records of other systems that come to its inputs.
 
 use logdrive_testkit::{wait_for, wait_until};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
@@ -391,4 +392,67 @@ fn logs_of_containers_are_records_with_their_pods_once_each_through_kills() {
             "{value}"
         );
     }
+}
+
+/// Records of an engine that a sender was to reach by itself: the ids of each number.
+fn ids(log: &Path) -> BTreeMap<u64, BTreeSet<String>> {
+    let mut found: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    // The last line may be under way.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    for line in whole.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).expect("json");
+        let id = value["log.record.uid"].as_str().expect("an id").to_owned();
+        found
+            .entry(value["n"].as_u64().expect("a number"))
+            .or_default()
+            .insert(id);
+    }
+    found
+}
+
+#[test]
+fn a_log_goes_to_an_engine_without_a_collector_and_killed_senders_leave_nothing_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let port = free_port();
+    let far = Collector::start(&at("far"), &["--input", &format!("http://127.0.0.1:{port}")]);
+    let (file, log) = (at("shop.log"), at("far").join("collected.log"));
+    let to = format!("otlp+http://127.0.0.1:{port}");
+    let send = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logdrive"));
+        command
+            .args(["send", "--app", "shop", "--to", &to, "--state"])
+            .arg(at("state"))
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    };
+    let mut appended = File::options()
+        .append(true)
+        .create(true)
+        .open(&file)
+        .expect("a file");
+    for cycle in 0..4 {
+        let line = |n: u64| format!("time=2026-11-26T02:00:00Z level=warn msg=\"slow order\" n={n}\n");
+        let lines: String = (cycle * 3000..cycle * 3000 + 3000).map(line).collect();
+        appended.write_all(lines.as_bytes()).expect("written");
+        let mut sender = send().spawn().expect("a sender");
+        wait_until("the engine has some of them", || {
+            ids(&log)
+                .last_key_value()
+                .is_some_and(|(n, _)| *n >= cycle * 3000)
+        });
+        sender.kill().expect("killed");
+        sender.wait().expect("an end");
+    }
+    assert!(send().status().expect("a sender").success());
+    let found = ids(&log);
+    assert!(found.keys().copied().eq(0..12_000), "{} numbers", found.len());
+    // What came twice has the same id, and no two records have one.
+    assert!(found.values().all(|ids| ids.len() == 1));
+    let distinct: BTreeSet<&String> = found.values().flatten().collect();
+    assert_eq!(distinct.len(), 12_000);
+    drop(far);
 }

@@ -5,6 +5,7 @@ use crate::config::units::{duration_text, read_duration};
 use crate::members::WEIGHT_MAX;
 use clap::{Args, ValueEnum};
 use logdrive_drain::schema::limits::{CONNECT_TIMEOUT, HEALTH_EVERY, RESPONSE_TIMEOUT, ZSTD_LEVEL};
+use logdrive_engines::{EngineAddress, EngineError};
 use logdrive_ship::upstream::{MemberOptions, Policy};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ Examples:
   logdrive send app.log --to quic://one.example.org:7140 --backup tls://two.example.org:7140 \\
       --health-every 5s --tls-ca authority.pem --tls-cert client.pem --tls-key client.key
                                               over QUIC, and to another one while the first is away
+  logdrive send --follow app.log --to kafka://127.0.0.1:9092/logs
+                                              to an engine, without a collector: its state has what
+                                              the engine has acknowledged
   make 2>&1 | logdrive send - --app make --to unix:///run/logdrive/collect.sock
   logdrive send - --spool /var/spool/logdrive --to tls://logs.example.org:7140 \\
       --tls-ca authority.pem
@@ -66,9 +70,10 @@ pub(crate) struct SendArgs {
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) files: Vec<PathBuf>,
     /// Where the collector listens; with several, whichever can be reached, each as often as its weight says: ADDRESS, or
-    /// ADDRESS,weight=N
-    #[arg(short, long, value_name = "ADDRESS", value_parser = record_member)]
-    pub(crate) to: Vec<MemberOptions>,
+    /// ADDRESS,weight=N. Or an engine, such as kafka://HOST:9092/TOPIC or otlp://HOST:4317, which then gets the records
+    /// without a collector
+    #[arg(short, long, value_name = "ADDRESS", value_parser = destination)]
+    pub(crate) to: Vec<DestinationArg>,
     /// Where another collector listens, for when none of the others can be used; may be given several times
     #[arg(long, value_name = "ADDRESS", value_parser = record_member)]
     pub(crate) backup: Vec<MemberOptions>,
@@ -154,6 +159,43 @@ fn zstd_level(text: &str) -> Result<i32, String> {
     let level = text.parse().ok().filter(|level| ZSTD_LEVEL.contains(level));
     let level = level.and_then(|level| i32::try_from(level).ok());
     level.ok_or_else(|| format!("allowed: {} to {}", ZSTD_LEVEL.start(), ZSTD_LEVEL.end()))
+}
+
+/// Where records go: a collector, or an engine.
+#[derive(Debug, Clone)]
+pub(crate) enum DestinationArg {
+    Collector(Box<MemberOptions>),
+    Engine(EngineAddress),
+}
+
+impl SendArgs {
+    /// The engine, where records go to one.
+    pub(super) fn engine(&self) -> Option<&EngineAddress> {
+        self.to.iter().find_map(|to| match to {
+            DestinationArg::Engine(engine) => Some(engine),
+            DestinationArg::Collector(_) => None,
+        })
+    }
+
+    /// The collectors that records go to.
+    pub(super) fn collectors(&self) -> Vec<MemberOptions> {
+        let collectors = self.to.iter().filter_map(|to| match to {
+            DestinationArg::Engine(_) => None,
+            DestinationArg::Collector(member) => Some((**member).clone()),
+        });
+        collectors.collect()
+    }
+}
+
+/// Reads the address of a collector with its weight, or that of an engine.
+fn destination(text: &str) -> Result<DestinationArg, String> {
+    match EngineAddress::is_one(text) {
+        true => text
+            .parse()
+            .map(DestinationArg::Engine)
+            .map_err(|error: EngineError| error.to_string()),
+        false => record_member(text).map(|member| DestinationArg::Collector(Box::new(member))),
+    }
 }
 
 /// Reads an address with its weight.

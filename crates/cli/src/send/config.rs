@@ -79,9 +79,17 @@ pub(super) fn configuration(args: &SendArgs, color: ColorChoice) -> Result<Optio
         None => parse("", args).ok(),
     };
     match found {
-        Some(config) if config.ship.to.is_empty() => Err(CliError::NowhereToSend),
+        Some(config) if config.ship.to.is_empty() && args.engine().is_none() => Err(CliError::NowhereToSend),
+        Some(config) if args.engine().is_some() && !is_only_engine(&config, args) => {
+            Err(CliError::EngineAlone)
+        }
         found => Ok(found),
     }
+}
+
+/// Whether nothing is given that an engine, which takes the records itself, has no use for.
+fn is_only_engine(config: &SendConfig, args: &SendArgs) -> bool {
+    args.to.len() == 1 && config.ship.to.is_empty() && config.ship.spool.is_none()
 }
 
 /// Reads a file, with the arguments before what it says.
@@ -92,9 +100,12 @@ fn parse(text: &str, args: &SendArgs) -> Result<SendConfig, Vec<Problem>> {
     parse_flat(text, &SEND, config, |reader, config| {
         put_arguments(config, arguments(args));
         let to = &mut config.ship.to;
-        for (name, given, is_backup) in [("to", &args.to, false), ("backup", &args.backup, true)] {
+        let named = args.collectors();
+        for (name, given, is_backup) in [("to", &named, false), ("backup", &args.backup, true)] {
             let of_file = reader.addresses(name, is_backup);
             match given.is_empty() {
+                // An engine is named in the place of the file's collectors.
+                true if args.engine().is_some() => {}
                 true => to.extend(of_file),
                 false => to.extend(
                     given
@@ -178,7 +189,9 @@ mod tests {
         );
         assert_eq!(config.ship.transport.timeouts.connect, Duration::from_millis(300));
         let named = SendArgs {
-            to: vec![MemberOptions::new("unix:///c".parse().expect("an address"))],
+            to: vec![super::super::args::DestinationArg::Collector(Box::new(
+                MemberOptions::new("unix:///c".parse().expect("an address")),
+            ))],
             connect_timeout: Some(Duration::from_secs(9)),
             ..SendArgs::default()
         };

@@ -3,6 +3,7 @@
 use super::Look;
 use super::SendArgs;
 use super::config::SendConfig;
+use super::engine::EngineDestination;
 use crate::error::CliError;
 use logdrive_collector::CollectorError;
 use logdrive_collector::limits::LOGS_MAX;
@@ -10,10 +11,12 @@ use logdrive_collector::send::{
     FollowOptions, LogInput, LogSender, NamedLog, SendControl, SendProgress, SendState, Skips, StateFile,
     addresses, default_state_path, find_logs, program_of, state_in,
 };
+use logdrive_engines::{EngineAddress, LineDelivery, LineDeliveryOptions};
 use logdrive_ring::clock::unix_ns;
 use logdrive_ship::Options;
 use logdrive_ship::forward::{ForwardOptions, new_session};
 use logdrive_ship::upstream::MemberOptions;
+use logdrive_store::RowProcess;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +27,24 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time that a rotated file has to be quiet before it is taken for complete, where nothing else is said.
 const ROTATE_WAIT: Duration = Duration::from_secs(5);
+
+/// File of records that an engine never takes; that of a log stands beside its state, with its name before it.
+const DEAD_LETTERS: &str = "dead-letters.jsonl";
+
+/// Names and numbers of the records that go to an engine.
+struct EngineRecords {
+    /// Id of the delivery.
+    delivery: String,
+    /// Number of the first record.
+    first: u64,
+    dead_letters: PathBuf,
+}
+
+/// Id of the records of a session, which is random, and of an epoch of its numbers.
+fn delivery_id(session: u128, epoch: u64) -> String {
+    let halves = (session >> 64) as u64 ^ session as u64;
+    format!("{:016x}", halves ^ epoch)
+}
 
 /// All senders of a command.
 pub(super) struct SenderGroup<'a> {
@@ -96,6 +117,17 @@ impl<'a> SenderGroup<'a> {
 
     /// Starts the sender of standard input.
     pub(super) fn start_stdin(&mut self) -> Result<(), CliError> {
+        if let Some(to) = self.args.engine() {
+            let session = new_session().map_err(|cause| CliError::Random { cause })?;
+            let place = std::path::absolute(DEAD_LETTERS)?;
+            let records = EngineRecords {
+                delivery: delivery_id(session, 0),
+                first: 0,
+                dead_letters: place,
+            };
+            let sender = self.engine_sender(to, LogInput::stdin(), None, ("stdin", records))?;
+            return self.spawn(sender);
+        }
         let mut forward = self.forward_options(new_session().map_err(|cause| CliError::Random { cause })?);
         forward.spool.clone_from(&self.config.ship.spool);
         let options = self.options("stdin");
@@ -137,7 +169,10 @@ impl<'a> SenderGroup<'a> {
     }
 
     fn start_log(&mut self, log: &NamedLog) -> Result<(), CliError> {
-        let collectors = addresses(&self.config.ship.to);
+        let collectors = match self.args.engine() {
+            Some(engine) => vec![engine.to_string()],
+            None => addresses(&self.config.ship.to),
+        };
         let (file, state) = match &self.args.state {
             // With several logs it is the directory of their states.
             Some(path) if path.is_dir() || self.names_several() => {
@@ -157,10 +192,48 @@ impl<'a> SenderGroup<'a> {
             as_records: self.config.format.unwrap_or_default() == Look::Records,
         };
         let input = LogInput::log(&log.path, Some(&mut state), follow)?;
+        let name = &program_of(&log.path);
+        if let Some(to) = self.args.engine() {
+            let records = EngineRecords {
+                delivery: delivery_id(state.session, state.epoch),
+                first: state.number,
+                dead_letters: file.beside(DEAD_LETTERS),
+            };
+            let sender = self.engine_sender(to, input, Some((state, file)), (name, records))?;
+            return self.spawn(sender);
+        }
         let forward = self.forward_options(state.session);
-        let options = self.options(&program_of(&log.path));
+        let options = self.options(name);
         let sender = LogSender::start(input, Some((state, file)), &options, &forward)?;
         self.spawn(sender)
+    }
+
+    /// A sender to an engine.
+    fn engine_sender(
+        &self,
+        to: &EngineAddress,
+        input: LogInput,
+        state: Option<(SendState, StateFile)>,
+        (name, records): (&str, EngineRecords),
+    ) -> Result<LogSender, CliError> {
+        let look = self.config.format.unwrap_or_default();
+        let options = self.options(name);
+        let delivery = LineDelivery::start(LineDeliveryOptions {
+            to: to.clone(),
+            delivery: records.delivery,
+            first: records.first,
+            process: Some(RowProcess {
+                app: options.app,
+                pid: std::process::id(),
+                host: options.host,
+            }),
+            keeps_lines: look != Look::Records,
+            dead_letters: records.dead_letters,
+        });
+        let engine = EngineDestination::new(delivery.map_err(|cause| CliError::Engine { cause })?);
+        let joins = look == Look::Records;
+        let sender = LogSender::to_engine(input, state, (to.to_string(), joins), Box::new(engine))?;
+        Ok(sender)
     }
 
     /// Whether the arguments name more than one file, now or later.

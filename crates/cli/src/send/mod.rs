@@ -2,6 +2,7 @@
 
 mod args;
 mod config;
+mod engine;
 mod group;
 
 pub(crate) use args::{Look, SendArgs};

@@ -2,6 +2,7 @@
 
 mod container;
 mod content;
+mod destination;
 mod followed_log;
 mod found_files;
 mod input;
@@ -16,6 +17,7 @@ mod stdin;
 mod tracked_file;
 
 pub use container::program_of;
+pub use destination::{Destination, Payload};
 pub use followed_log::{FollowOptions, FollowedLog, Skips};
 pub use input::LogInput;
 pub use paths::{NamedLog, find_logs};
@@ -32,7 +34,8 @@ use logdrive_ship::forward::{ForwardOptions, ForwardState, Forwarder, new_sessio
 use logdrive_ship::hello::Format;
 use logdrive_ship::upstream::MemberOptions;
 use progress::Progress;
-pub(crate) use records::{NO_THREAD, Payload, RecordEncoder, each_piece};
+use records::PIECE_BYTES;
+pub(crate) use records::{NO_THREAD, RecordEncoder, each_piece};
 use std::time::{Duration, Instant};
 
 /// The one who runs a sender: asks it to stop, and sees its progress.
@@ -60,19 +63,63 @@ pub struct SendProgress {
     pub skips: Skips,
 }
 
+/// Starts of records, and of the pieces of those that are too long for one: nothing of them is lost. Batches have far fewer bytes
+/// than 32 bits count.
+fn in_pieces(starts: &[usize], end: usize) -> Vec<u32> {
+    let ends = starts.iter().skip(1).copied().chain([end]);
+    let pieces = |(start, end): (&usize, usize)| (*start..end).step_by(PIECE_BYTES);
+    let all = starts.iter().zip(ends).flat_map(pieces);
+    all.map(|start| start as u32).collect()
+}
+
 /// Sends lines until their input ends, or until it is asked to stop.
 #[derive(Debug)]
 pub struct LogSender {
-    forwarder: Forwarder,
-    options: Options,
-    forward: ForwardOptions,
+    destination: Box<dyn Destination>,
+    /// Options of the forwarder; `None` where an engine takes the records.
+    forward: Option<(Options, ForwardOptions)>,
     input: LogInput,
     /// True once the log goes on under a session of its own, because another sender uses the one of the state.
     has_other_session: bool,
     /// `None` for standard input.
     progress: Option<Progress>,
-    /// `None` where lines are sent as they are.
-    records: Option<Box<RecordEncoder>>,
+    form: LineForm,
+}
+
+/// Form in which lines go to the destination.
+#[derive(Debug)]
+enum LineForm {
+    /// Batches of typed records.
+    Records(Box<RecordEncoder>),
+    /// As they are.
+    Lines,
+    /// As they are, with the places at which records begin: each line, or with `joins` the first of each record's.
+    Starts { joins: bool },
+}
+
+impl LineForm {
+    /// Returns what goes to the destination for whole lines.
+    fn payloads(&mut self, count: u32, lines: Vec<u8>) -> Vec<Payload> {
+        let starts = match self {
+            Self::Records(records) => return records.encode(&lines),
+            Self::Lines => Vec::new(),
+            Self::Starts { joins: true } => record_starts(&lines),
+            Self::Starts { joins: false } => {
+                let ends = memchr::memchr_iter(b'\n', &lines).map(|end| end + 1);
+                let starts = std::iter::once(0).chain(ends);
+                starts.filter(|start| *start < lines.len()).collect()
+            }
+        };
+        let starts = in_pieces(&starts, lines.len());
+        vec![Payload {
+            count: match self {
+                Self::Starts { .. } => starts.len() as u32,
+                _ => count,
+            },
+            bytes: lines,
+            starts,
+        }]
+    }
 }
 
 impl LogSender {
@@ -99,13 +146,43 @@ impl LogSender {
         }
         let forwarder = Forwarder::start(&[], options, &forward)?;
         Ok(Self {
-            forwarder,
-            options: options.clone(),
-            records: (forward.format == Format::Records).then(|| Box::new(input.records())),
-            forward,
+            destination: Box::new(forwarder),
+            form: match forward.format {
+                Format::Records => LineForm::Records(Box::new(input.records())),
+                _ => LineForm::Lines,
+            },
+            forward: Some((options.clone(), forward)),
             input,
             has_other_session: false,
             progress,
+        })
+    }
+
+    /// Sends to an engine, which the name of the destination stands for in the state. `joins`: lines that belong together are
+    /// one record. The destination counts from the number of the state on.
+    ///
+    /// # Errors
+    /// When the state cannot be written.
+    pub fn to_engine(
+        input: LogInput,
+        state: Option<(SendState, StateFile)>,
+        (name, joins): (String, bool),
+        destination: Box<dyn Destination>,
+    ) -> Result<Self, CollectorError> {
+        let mut progress = None;
+        if let (LogInput::Log(log), Some((mut state, file))) = (&input, state) {
+            state.add_collectors(&[name]);
+            let mut own = Progress::new(state, file);
+            own.save(log)?;
+            progress = Some(own);
+        }
+        Ok(Self {
+            destination,
+            forward: None,
+            input,
+            has_other_session: false,
+            progress,
+            form: LineForm::Starts { joins },
         })
     }
 
@@ -126,14 +203,14 @@ impl LogSender {
             if let Some(batch) = &batch
                 && !self.push(batch, std::mem::take(&mut lines), control)?
             {
-                if self.forwarder.state().is_superseded && self.take_other_session()? {
+                if self.destination.state().is_superseded && self.take_other_session()? {
                     continue;
                 }
                 return Ok(());
             }
             if reported.elapsed() >= PROGRESS_INTERVAL || batch.is_none() {
                 reported = Instant::now();
-                let state = self.forwarder.state();
+                let state = self.destination.state();
                 self.acknowledge(state.acknowledged)?;
                 control.progress(&self.progress_now(&state));
                 if state.is_over && !(state.is_superseded && self.take_other_session()?) {
@@ -152,7 +229,7 @@ impl LogSender {
     fn progress_now(&self, state: &ForwardState) -> SendProgress {
         SendProgress {
             state: state.clone(),
-            first: self.forwarder.first_number(),
+            first: self.destination.first_number(),
             skips: self.input.skips(),
         }
     }
@@ -160,6 +237,9 @@ impl LogSender {
     /// Goes on under a session of its own from where the log was acknowledged, because the state was copied to another
     /// machine, whose sender uses the session. `false` where that has been tried, or there is no log.
     fn take_other_session(&mut self) -> Result<bool, CollectorError> {
+        let Some((options, forward)) = self.forward.clone() else {
+            return Ok(false);
+        };
         let (LogInput::Log(log), Some(progress)) = (&self.input, self.progress.take()) else {
             return Ok(false);
         };
@@ -173,8 +253,8 @@ impl LogSender {
         let started = Self::start(
             std::mem::replace(&mut self.input, LogInput::stdin()),
             Some((state, file)),
-            &self.options,
-            &self.forward,
+            &options,
+            &forward,
         )?;
         *self = Self {
             has_other_session: true,
@@ -202,7 +282,7 @@ impl LogSender {
 
     /// Ends the forwarder, and notes what it has reached.
     fn stop(&mut self, timeout: Duration) -> Result<SendProgress, CollectorError> {
-        let state = self.forwarder.stop(timeout);
+        let state = self.destination.stop(timeout);
         self.acknowledge(state.acknowledged)?;
         let end = self.progress_now(&state);
         if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
@@ -218,20 +298,14 @@ impl LogSender {
         lines: Vec<u8>,
         control: &mut impl SendControl,
     ) -> Result<bool, CollectorError> {
-        let payloads = match &mut self.records {
-            Some(records) => records.encode(&lines),
-            None => vec![Payload {
-                count: batch.count,
-                bytes: lines,
-            }],
-        };
+        let payloads = self.form.payloads(batch.count, lines);
         let count = payloads
             .iter()
             .map(|payload| u64::from(payload.count))
             .sum::<u64>();
         if let (Some(progress), LogInput::Log(log)) = (&mut self.progress, &self.input) {
             progress.note(log, batch)?;
-            let next = self.forwarder.watch().next_number();
+            let next = self.destination.next_number();
             progress.reserve(log, next.saturating_add(count))?;
         }
         for payload in payloads {
@@ -239,7 +313,7 @@ impl LogSender {
                 return Ok(false);
             }
         }
-        let next = self.forwarder.watch().next_number();
+        let next = self.destination.next_number();
         if let Some(progress) = &mut self.progress {
             progress.pushed(batch, next);
         }
@@ -247,14 +321,17 @@ impl LogSender {
     }
 
     /// Hands a payload to the forwarder as soon as that has room. `false` when it is over first.
-    fn push_one(&mut self, payload: Payload, control: &mut impl SendControl) -> Result<bool, CollectorError> {
-        let mut bytes = payload.bytes;
+    fn push_one(
+        &mut self,
+        mut payload: Payload,
+        control: &mut impl SendControl,
+    ) -> Result<bool, CollectorError> {
         loop {
-            match self.forwarder.push(payload.count, bytes, PROGRESS_INTERVAL) {
-                Ok(_) => return Ok(true),
-                Err(refusal) => bytes = refusal.0,
+            match self.destination.push(payload, PROGRESS_INTERVAL) {
+                Ok(()) => return Ok(true),
+                Err(refused) => payload = refused,
             }
-            let state = self.forwarder.state();
+            let state = self.destination.state();
             self.acknowledge(state.acknowledged)?;
             if state.is_over || control.stops(Duration::ZERO) {
                 return Ok(false);
@@ -275,7 +352,7 @@ impl LogSender {
             progress.state.add_collectors(&addresses(&members));
             progress.save(log)?;
         }
-        self.forwarder.watch().set_members(members);
+        self.destination.set_members(members);
         Ok(())
     }
 }
@@ -283,4 +360,32 @@ impl LogSender {
 /// Addresses of collectors, as states have them.
 pub fn addresses(members: &[MemberOptions]) -> Vec<String> {
     members.iter().map(|member| member.address.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_begin_at_their_first_lines_and_long_ones_go_in_pieces() {
+        let lines = format!(
+            "ERROR failed\n\tat a.B.c(B.java:7)\nINFO {}\nINFO next\n",
+            "y".repeat(70_000)
+        );
+        let of = |joins| {
+            let payloads = LineForm::Starts { joins }.payloads(4, lines.clone().into_bytes());
+            let [payload] = &payloads[..] else {
+                panic!("one payload");
+            };
+            assert_eq!(payload.count as usize, payload.starts.len());
+            assert_eq!(payload.bytes, lines.as_bytes());
+            payload.starts.clone()
+        };
+        let (trace, long) = (13, 33);
+        let pieces = [long, long + 32_768, long + 65_536, long + 70_006];
+        assert_eq!(of(true)[..2], [0, long]);
+        assert_eq!(of(true)[1..], pieces);
+        assert_eq!(of(false)[..2], [0, trace]);
+        assert_eq!(of(false)[2..], pieces);
+    }
 }

@@ -1,6 +1,7 @@
 //! Lines of a log as batches of typed records.
 
 use super::container::container_fields;
+use super::destination::Payload;
 use super::lines::record_starts;
 use logdrive_reader::foreign::{ForeignCallsites, ForeignParser, ForeignRecord, ForeignValue};
 use logdrive_ring::clock::unix_ns;
@@ -16,14 +17,7 @@ const BATCH_ROWS_BYTES: usize = 256 << 10;
 /// In place of the thread of a line that names none.
 pub(crate) const NO_THREAD: &str = "-";
 /// Bytes of a piece of a record that is too long for one.
-const PIECE_BYTES: usize = 32 << 10;
-
-/// Payload of a batch, and the number of its records.
-#[derive(Debug)]
-pub(crate) struct Payload {
-    pub(crate) count: u32,
-    pub(crate) bytes: Vec<u8>,
-}
+pub(crate) const PIECE_BYTES: usize = 32 << 10;
 
 /// Encodes a record that was read from a text. One that is too long goes whole, in pieces of the text: nothing of it is lost.
 pub(crate) fn each_piece<E>(
@@ -171,6 +165,7 @@ impl RecordEncoder {
             Payload {
                 count: batch.records,
                 bytes: RecordPayload::encode(definitions, &batch.block),
+                starts: Vec::new(),
             }
         };
         payloads.extend(batches.iter().map(payload));

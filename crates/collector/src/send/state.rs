@@ -146,6 +146,14 @@ impl StateFile {
         }
     }
 
+    /// Path of a file that belongs to the state, with its name before this one.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        let mut own = self.path.file_name().unwrap_or_default().to_owned();
+        own.push(".");
+        own.push(name);
+        self.path.with_file_name(own)
+    }
+
     fn lock(path: PathBuf) -> Result<Self, CollectorError> {
         let failed = CollectorError::file("lock", &path);
         if let Some(directory) = path.parent() {
