@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     S3,
     VictoriaLogs,
     Syslog,
+    Journald,
     Stdout,
 }
 
@@ -31,6 +32,7 @@ const KAFKA_OPTIONS: &[&str] = &["key", "acks", "compression", "config_file"];
 const CLICKHOUSE_OPTIONS: &[&str] = &["user", "password_file", "tls_ca"];
 const LOKI_OPTIONS: &[&str] = &["user", "password_file", "token_file", "tls_ca", "tenant"];
 
+const TLS_OPTIONS: &[&str] = &["tls_ca", "tls_cert", "tls_key"];
 const S3_OPTIONS: &[&str] = &["region", "form", "every", "config_file", "tls_ca"];
 
 macro_rules! known {
@@ -55,7 +57,9 @@ static KNOWN: &[Known] = known! {
     "s3+http" S3 "http" S3_OPTIONS;
     "s3+https" S3 "https" S3_OPTIONS;
     "syslog+tcp" Syslog "tcp" &[];
+    "syslog+tls" Syslog "tls" TLS_OPTIONS;
     "syslog+udp" Syslog "udp" &[];
+    "journald" Journald "datagrams" &[];
     "stdout" Stdout "stdout" &[];
 };
 
@@ -84,6 +88,15 @@ impl EngineAddress {
     pub fn is_one(text: &str) -> bool {
         let scheme = text.split("://").next().unwrap_or_default();
         KNOWN.iter().any(|known| known.scheme == scheme)
+    }
+
+    /// Schemes of all engines.
+    ///
+    /// ```
+    /// assert!(logdrive_engines::EngineAddress::schemes().any(|scheme| scheme == "kafka"));
+    /// ```
+    pub fn schemes() -> impl Iterator<Item = &'static str> {
+        KNOWN.iter().map(|known| known.scheme)
     }
 
     /// Whether it knows each record by its id, and batches need not come again as they were.
@@ -162,7 +175,7 @@ impl FromStr for EngineAddress {
         };
         let (scheme, rest) = text.split_once("://").unwrap_or((text, ""));
         let Some(known) = KNOWN.iter().find(|known| known.scheme == scheme) else {
-            let schemes: Vec<&str> = KNOWN.iter().map(|known| known.scheme).collect();
+            let schemes: Vec<&str> = Self::schemes().collect();
             return Err(wrong(format!(
                 "no engine; an address begins with one of {}",
                 schemes.join(", ")
@@ -175,8 +188,13 @@ impl FromStr for EngineAddress {
                 "a password has no place in an address: use ?user=NAME&password_file=FILE".to_owned(),
             ));
         }
-        if hosts.is_empty() && known.kind != Kind::Stdout {
+        if hosts.is_empty() && !matches!(known.kind, Kind::Stdout | Kind::Journald) {
             return Err(wrong(format!("no host: expected {scheme}://HOST:PORT")));
+        }
+        if known.kind == Kind::Journald && !hosts.is_empty() {
+            return Err(wrong(
+                "no host is expected: journald://, or journald:///PATH of its socket".to_owned(),
+            ));
         }
         let needed = match known.kind {
             Kind::Kafka => Some("a topic, such as kafka://HOST:9092/logs"),
@@ -224,6 +242,7 @@ mod tests {
             ("kafka://me:secret@x:9092/logs", "password_file"),
             ("kafka://x:9092/logs?colour=red", "no option colour; it has key"),
             ("syslog+tcp://x:601?a=b", "it has none"),
+            ("journald://web-1", "no host"),
         ] {
             let error = text.parse::<EngineAddress>().expect_err(text);
             assert!(error.to_string().contains(why), "{error}");

@@ -22,6 +22,7 @@ pub(crate) fn open(address: &EngineAddress) -> Result<Box<dyn Engine>, EngineErr
         #[cfg(feature = "s3")]
         Kind::S3 => Box::new(crate::s3::ObjectStore::new(address)?),
         Kind::Syslog => Box::new(crate::syslog::Syslog::new(address)?),
+        Kind::Journald => Box::new(crate::journald::Journald::new(address)),
         Kind::Stdout => Box::new(crate::stdout::Stdout::default()),
         #[cfg(not(all(feature = "kafka", feature = "otlp", feature = "http", feature = "s3")))]
         _ => return Err(address.wrong("this build has no client of it: build with its feature")),

@@ -27,6 +27,7 @@ mod engine_writer;
 mod error;
 #[cfg(feature = "http")]
 mod http;
+mod journald;
 mod json;
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -36,6 +37,8 @@ mod line_delivery;
 mod loki;
 #[cfg(feature = "otlp")]
 mod otlp;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod report;
 #[cfg(feature = "s3")]
 mod s3;
@@ -44,6 +47,8 @@ mod source;
 mod state;
 mod stdout;
 mod syslog;
+#[cfg(feature = "tls")]
+mod tls;
 #[cfg(feature = "http")]
 mod victoria_logs;
 

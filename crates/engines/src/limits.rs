@@ -16,6 +16,10 @@ pub(crate) const KAFKA_BATCH: (usize, usize) = (10_000, 2 << 20);
 /// Bytes of rows of lines that wait for an engine, beside the batch that is under way.
 pub(crate) const WAITING_BYTES: usize = 4 << 20;
 
+/// Columns of fields of a table of Parquet: more have no value in most rows.
+#[cfg(feature = "parquet")]
+pub(crate) const PARQUET_COLUMNS_MAX: usize = 1_024;
+
 /// Time that a batch waits for more records when it is not full: short for people, long enough for an engine.
 pub(crate) const LINGER: Duration = Duration::from_millis(200);
 

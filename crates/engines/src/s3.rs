@@ -2,14 +2,17 @@
 //! are made under names that say which records they have, and never written over, so that a batch is there once.
 
 use crate::address::EngineAddress;
-use crate::batch::EngineBatch;
+use crate::batch::{EngineBatch, EngineRecord};
 use crate::engine::{BatchLimits, Engine};
 use crate::error::{EngineError, Refusal};
 use crate::http::HttpClient;
+#[cfg(feature = "parquet")]
+use crate::parquet::{FieldColumns, ParquetTable};
 use logdrive_reader::iso_text;
 use logdrive_store::SegmentWriter;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 /// Time for which a signed request holds: clocks may differ by minutes.
@@ -30,13 +33,21 @@ enum ObjectForm {
     Segment,
     /// Lines of JSON, compressed with zstd.
     Json,
+    /// Tables of Parquet.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 /// Content of an object that is put together.
 enum Content {
     Segment(Box<SegmentWriter<Vec<u8>>>),
     Json(Vec<u8>),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<ParquetTable>),
 }
+
+/// Application and hour that an object has.
+type Folder = (String, String);
 
 /// Client of an object store.
 pub(crate) struct ObjectStore {
@@ -58,7 +69,11 @@ impl ObjectStore {
         let form = match address.option("form") {
             None | Some("segment") => ObjectForm::Segment,
             Some("json") => ObjectForm::Json,
-            Some(other) => return Err(address.wrong(format!("form={other}: it is segment or json"))),
+            #[cfg(feature = "parquet")]
+            Some("parquet") => ObjectForm::Parquet,
+            Some(other) => {
+                return Err(address.wrong(format!("form={other}: it is segment, parquet or json")));
+            }
         };
         let every = match address.option("every").map(str::parse) {
             None => EVERY,
@@ -140,12 +155,73 @@ impl ObjectStore {
         let ending = match self.form {
             ObjectForm::Segment => "segment",
             ObjectForm::Json => "jsonl.zst",
+            #[cfg(feature = "parquet")]
+            ObjectForm::Parquet => "parquet",
         };
         let prefix = match self.prefix.as_str() {
             "" => String::new(),
             prefix => format!("{prefix}/"),
         };
         format!("{prefix}{app}/{hour}/{batch}.{ending}")
+    }
+}
+
+/// Folder of a record: its application, and `2026-11-26T02` as two folders.
+fn folder_of(record: &EngineRecord<'_>) -> Folder {
+    let app = record.process().map_or("", |process| &process.app).to_owned();
+    let time = iso_text(record.unix_ns());
+    (app, time.get(..13).unwrap_or_default().replace('T', "/"))
+}
+
+/// Puts the records of a batch together, by folder and in the order of their names, so that a batch makes the same requests each
+/// time.
+fn contents(form: ObjectForm, batch: &mut EngineBatch<'_>) -> io::Result<BTreeMap<Folder, Content>> {
+    let mut contents: BTreeMap<Folder, Content> = BTreeMap::new();
+    #[cfg(feature = "parquet")]
+    if form == ObjectForm::Parquet {
+        let mut columns: BTreeMap<Folder, FieldColumns> = BTreeMap::new();
+        batch.each(&mut |record| columns.entry(folder_of(record)).or_default().add(record));
+        for (folder, columns) in columns {
+            let table = ParquetTable::new(&columns)?;
+            contents.insert(folder, Content::Parquet(Box::new(table)));
+        }
+    }
+    #[cfg(feature = "parquet")]
+    let delivery = batch.delivery();
+    let mut failed = None;
+    batch.each(&mut |record| {
+        let content = contents.entry(folder_of(record));
+        let content = content.or_insert_with(|| match form {
+            ObjectForm::Segment => Content::Segment(Box::new(SegmentWriter::new(Vec::new()).fill_blocks())),
+            _ => Content::Json(Vec::new()),
+        });
+        let added = match content {
+            Content::Segment(writer) => record.put_row(writer),
+            Content::Json(lines) => {
+                record.put_json(lines);
+                lines.push(b'\n');
+                Ok(())
+            }
+            #[cfg(feature = "parquet")]
+            Content::Parquet(table) => table.push(record, delivery),
+        };
+        failed = added.err().or(failed.take());
+    });
+    failed.map_or(Ok(contents), Err)
+}
+
+impl Content {
+    /// Returns the bytes of the object.
+    fn finish(self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Segment(mut writer) => {
+                writer.flush()?;
+                Ok(std::mem::take(writer.file_mut()))
+            }
+            Self::Json(lines) => zstd::bulk::compress(&lines, 3),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(table) => table.finish(),
+        }
     }
 }
 
@@ -160,46 +236,12 @@ impl Engine for ObjectStore {
     }
 
     fn deliver(&mut self, batch: &mut EngineBatch<'_>) -> Result<(), Refusal> {
-        let name = batch.name();
-        let form = self.form;
-        // In the order of their names, so that a batch makes the same requests each time.
-        let mut contents: BTreeMap<(String, String), Content> = BTreeMap::new();
-        let mut failed = None;
-        batch.each(&mut |record| {
-            let app = record.process().map_or("", |process| &process.app).to_owned();
-            // `2026-11-26T02` as two folders.
-            let hour = iso_text(record.unix_ns())
-                .get(..13)
-                .unwrap_or_default()
-                .replace('T', "/");
-            let content = contents.entry((app, hour)).or_insert_with(|| match form {
-                ObjectForm::Segment => {
-                    Content::Segment(Box::new(SegmentWriter::new(Vec::new()).fill_blocks()))
-                }
-                ObjectForm::Json => Content::Json(Vec::new()),
-            });
-            match content {
-                Content::Segment(writer) => failed = record.put_row(writer).err().or(failed.take()),
-                Content::Json(lines) => {
-                    record.put_json(lines);
-                    lines.push(b'\n');
-                }
-            }
-        });
-        let wrong = |error: std::io::Error| Refusal::Invalid {
+        let wrong = |error: io::Error| Refusal::Invalid {
             why: error.to_string(),
         };
-        if let Some(error) = failed {
-            return Err(wrong(error));
-        }
-        for ((app, hour), content) in contents {
-            let bytes = match content {
-                Content::Segment(mut writer) => {
-                    writer.flush().map_err(wrong)?;
-                    std::mem::take(writer.file_mut())
-                }
-                Content::Json(lines) => zstd::bulk::compress(&lines, 3).map_err(wrong)?,
-            };
+        let name = batch.name();
+        for ((app, hour), content) in contents(self.form, batch).map_err(wrong)? {
+            let bytes = content.finish().map_err(wrong)?;
             self.put(&self.name(&app, &hour, &name), &name, &bytes)?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Syslog after RFC 5424, over TCP in octet-counted frames (RFC 6587), or in datagrams. Neither has acknowledgements: bytes in
+//! Syslog after RFC 5424, over TCP in octet-counted frames (RFC 6587), encrypted where that is wanted (RFC 5425), or in datagrams. None has acknowledgements: bytes in
 //! the buffers of a connection that breaks are lost, so that the last batches are sent again by the next one. `id` in the
 //! structured data tells twins.
 
@@ -24,7 +24,35 @@ const WINDOW_BYTES: usize = 12 << 20;
 #[derive(Debug)]
 enum Way {
     Tcp(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<crate::tls::TlsStream>),
     Udp(UdpSocket),
+}
+
+impl Way {
+    /// Whether the server has closed the connection. It says so only to a read; else the first write after that is lost.
+    fn is_closed(&mut self) -> io::Result<bool> {
+        let stream = match self {
+            Self::Tcp(stream) => stream,
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => return stream.is_closed(),
+            Self::Udp(_) => return Ok(false),
+        };
+        stream.set_nonblocking(true)?;
+        let closed =
+            !matches!(stream.peek(&mut [0]), Err(cause) if cause.kind() == io::ErrorKind::WouldBlock);
+        stream.set_nonblocking(false)?;
+        Ok(closed)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.write_all(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write_all(bytes),
+            Self::Udp(socket) => socket.send(bytes).map(|_| ()),
+        }
+    }
 }
 
 /// Client of a syslog server.
@@ -32,6 +60,9 @@ enum Way {
 pub(crate) struct Syslog {
     hosts: String,
     is_udp: bool,
+    /// Encrypts connections; `None` where they are plain.
+    #[cfg(feature = "tls")]
+    tls: Option<crate::tls::TlsClient>,
     way: Option<Way>,
     /// Batches that were written last to connections: what of them the server has read is not known.
     window: VecDeque<Vec<u8>>,
@@ -42,11 +73,20 @@ pub(crate) struct Syslog {
 impl Syslog {
     pub(crate) fn new(address: &EngineAddress) -> Result<Self, EngineError> {
         if !address.hosts.contains(':') {
-            return Err(address.wrong("no port: syslog has 514 or 601"));
+            return Err(address.wrong("no port: syslog has 514, 601, or 6514 with TLS"));
+        }
+        #[cfg(not(feature = "tls"))]
+        if address.transport() == "tls" {
+            return Err(address.wrong("this build has no TLS: build with the feature `tls`"));
         }
         Ok(Self {
             hosts: address.hosts.clone(),
             is_udp: address.transport() == "udp",
+            #[cfg(feature = "tls")]
+            tls: match address.transport() {
+                "tls" => Some(crate::tls::TlsClient::new(address)?),
+                _ => None,
+            },
             way: None,
             window: VecDeque::new(),
             is_broken: false,
@@ -65,6 +105,10 @@ impl Syslog {
             match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
+                    #[cfg(feature = "tls")]
+                    if let Some(tls) = &self.tls {
+                        return Ok(Way::Tls(Box::new(tls.connect(stream)?)));
+                    }
                     return Ok(Way::Tcp(stream));
                 }
                 Err(error) => last = error,
@@ -80,15 +124,10 @@ impl Syslog {
         };
         match &mut way {
             Way::Udp(socket) => send_datagrams(socket, batch)?,
-            Way::Tcp(stream) => {
+            stream => {
                 // Where this fails the way is gone, and with it what was written last.
                 let was_broken = std::mem::replace(&mut self.is_broken, true);
-                // A peer that has closed says so only to a read; else the first write after that is lost.
-                stream.set_nonblocking(true)?;
-                let closed =
-                    !matches!(stream.peek(&mut [0]), Err(cause) if cause.kind() == io::ErrorKind::WouldBlock);
-                stream.set_nonblocking(false)?;
-                if closed {
+                if stream.is_closed()? {
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
                 if was_broken {
@@ -158,7 +197,7 @@ impl Engine for Syslog {
 }
 
 /// Severity of a level.
-fn severity(level: Level) -> u8 {
+pub(crate) fn severity(level: Level) -> u8 {
     match level {
         Level::Trace | Level::Debug => 7,
         Level::Info => 6,

@@ -1,6 +1,8 @@
 //! The collector's configuration: a file in TOML, and the command line before it.
 
-use super::outputs::{self, EXAMPLE, LAYOUTS, OutputConfig, OutputEngine, PATTERN, ROUTE, RouteConfig, SINK};
+use super::outputs::{
+    self, ENGINE_EXAMPLE, EXAMPLE, LAYOUTS, OutputConfig, OutputEngine, PATTERN, ROUTE, RouteConfig, SINK,
+};
 use super::{CollectArgs, address};
 use crate::config::init::flat_text;
 use crate::config::load::load_flat;
@@ -176,6 +178,7 @@ pub(super) fn configuration(
     if args.print_config {
         io::stdout().write_all(flat_text(ABOUT, &COLLECT).as_bytes())?;
         io::stdout().write_all(EXAMPLE.as_bytes())?;
+        io::stdout().write_all(ENGINE_EXAMPLE.as_bytes())?;
         std::process::exit(0);
     }
     let found = match &args.config {
@@ -344,6 +347,22 @@ mod tests {
             (Level::Error, vec![1])
         );
         assert!(routes[0].goes_on && routes[1].app.is_none() && routes[1].outputs == [0]);
+    }
+
+    #[test]
+    fn each_engine_has_an_example_that_is_sound() {
+        let tables = ENGINE_EXAMPLE.lines().filter_map(|line| line.strip_prefix('#'));
+        let tables: Vec<&str> = tables.filter(|line| !line.starts_with(' ')).collect();
+        let text = "listen = [\"unix:///c.sock\"]\n".to_owned() + &tables.join("\n");
+        let config = parse(&text).expect("sound");
+        let to = config.outputs.iter().filter_map(|output| output.to.0.as_ref());
+        let shown: Vec<String> = to.map(ToString::to_string).collect();
+        assert_eq!(shown.len(), config.outputs.len());
+        for scheme in logdrive_engines::EngineAddress::schemes() {
+            let plain = scheme.replace("+https", "+http");
+            let has_example = shown.iter().any(|to| to.starts_with(&format!("{plain}://")));
+            assert!(has_example, "{scheme}");
+        }
     }
 
     #[test]

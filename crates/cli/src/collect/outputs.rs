@@ -146,6 +146,77 @@ pub(super) const EXAMPLE: &str = "
 #sinks = [\"main\"]
 ";
 
+/// Example of an output to each engine, behind that.
+pub(super) const ENGINE_EXAMPLE: &str = "
+# Outputs to engines: `out` has the records that the engine does not have yet, keep_bytes of them. Where an address has +http it may
+# have +https. Options stand behind a `?` (docs/engines.md); passwords are in files, such as ?user=logs&password_file=/etc/logdrive/password
+#
+#[[sink]]
+#name = \"kafka\"
+#out = \"/var/spool/logdrive/kafka\"
+#to = \"kafka://127.0.0.1:9092/logs?key=process\"
+#
+#[[sink]]
+#name = \"otlp\"
+#out = \"/var/spool/logdrive/otlp\"
+#to = \"otlp://127.0.0.1:4317\"
+#
+#[[sink]]
+#name = \"otlp-http\"
+#out = \"/var/spool/logdrive/otlp-http\"
+#to = \"otlp+http://127.0.0.1:4318\"
+#
+#[[sink]]
+#name = \"clickhouse\"
+#out = \"/var/spool/logdrive/clickhouse\"
+#to = \"clickhouse+http://127.0.0.1:8123/logs\"
+#
+#[[sink]]
+#name = \"elastic\"
+#out = \"/var/spool/logdrive/elastic\"
+#to = \"elastic+http://127.0.0.1:9200/logs-{date}\"
+#
+#[[sink]]
+#name = \"s3\"
+#out = \"/var/spool/logdrive/s3\"
+#to = \"s3+http://127.0.0.1:9000/logs/shop?region=us-east-1\"
+#
+#[[sink]]
+#name = \"loki\"
+#out = \"/var/spool/logdrive/loki\"
+#to = \"loki+http://127.0.0.1:3100\"
+#
+#[[sink]]
+#name = \"victorialogs\"
+#out = \"/var/spool/logdrive/victorialogs\"
+#to = \"victorialogs+http://127.0.0.1:9428\"
+#
+#[[sink]]
+#name = \"syslog\"
+#out = \"/var/spool/logdrive/syslog\"
+#to = \"syslog+tcp://127.0.0.1:601\"
+#
+#[[sink]]
+#name = \"syslog-udp\"
+#out = \"/var/spool/logdrive/syslog-udp\"
+#to = \"syslog+udp://127.0.0.1:514\"
+#
+#[[sink]]
+#name = \"syslog-tls\"
+#out = \"/var/spool/logdrive/syslog-tls\"
+#to = \"syslog+tls://logs.example.org:6514?tls_ca=/etc/logdrive/authority.pem\"
+#
+#[[sink]]
+#name = \"journald\"
+#out = \"/var/spool/logdrive/journald\"
+#to = \"journald://\"
+#
+#[[sink]]
+#name = \"stdout\"
+#out = \"/var/spool/logdrive/stdout\"
+#to = \"stdout://\"
+";
+
 impl Default for OutputConfig {
     fn default() -> Self {
         let mut file = FileOptions::new("");

@@ -1,4 +1,5 @@
 //! Logs of segments, and deliveries of them.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use logdrive_engines::{Delivery, DeliveryCounts, DeliveryOptions};
 use logdrive_store::{RowCallsite, RowProcess, RowThread, SegmentWriter};
@@ -36,6 +37,19 @@ pub(crate) fn append(path: &Path, numbers: Range<u64>) {
             .record(&row, thread, time, &number.to_le_bytes())
             .expect("memory");
     }
+    writer.flush().expect("memory");
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .open(path)
+        .expect("a file");
+    file.write_all(writer.file_mut()).expect("written");
+}
+
+/// Appends a block with a line of text.
+pub(crate) fn append_text(path: &Path, line: &str) {
+    let mut writer = SegmentWriter::new(Vec::new());
+    writer.line(None, 1, line.as_bytes()).expect("memory");
     writer.flush().expect("memory");
     let mut file = File::options()
         .append(true)
