@@ -1,10 +1,12 @@
 //! Kafka: three brokers in KRaft mode on loopback addresses, from Maven's packages.
 
+use super::load::put_line;
 use super::maven;
 use super::process::{Process, free_port, wait_for_port};
-use super::server::{Row, Server, write};
+use super::server::{Origin, Row, Server, write};
 use crate::shell::{Call, Failure, Outcome};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +30,19 @@ struct Kafka {
 
 /// Starts the brokers and makes the topic.
 pub(super) fn start(tools: &Path, data: &Path, _: &Path) -> Result<Box<dyn Server>, Failure> {
+    let topic = format!("--config max.message.bytes={TOPIC_BYTES_MAX}");
+    Ok(Box::new(start_brokers(tools, data, &topic)?))
+}
+
+/// Starts the brokers, and makes the topic that records are read from.
+pub(super) fn start_origin(tools: &Path, data: &Path, _: &Path) -> Result<Box<dyn Origin>, Failure> {
+    Ok(Box::new(Topic {
+        kafka: start_brokers(tools, data, "")?,
+        messages: data.join("messages"),
+    }))
+}
+
+fn start_brokers(tools: &Path, data: &Path, topic: &str) -> Result<Kafka, Failure> {
     let libraries = maven::libraries(tools, &DEPENDENCIES)?;
     let ports: Vec<u16> = (0..BROKERS).map(|_| free_port()).collect::<Result<_, _>>()?;
     let controllers: Vec<u16> = (0..BROKERS).map(|_| free_port()).collect::<Result<_, _>>()?;
@@ -59,9 +74,9 @@ pub(super) fn start(tools: &Path, data: &Path, _: &Path) -> Result<Box<dyn Serve
         .args(kafka.java("org.apache.kafka.tools.TopicCommand"))
         .args(["--bootstrap-server", &servers, "--create", "--topic", "logs"])
         .words("--partitions 6 --replication-factor 3 --config min.insync.replicas=2")
-        .args(["--config", &format!("max.message.bytes={TOPIC_BYTES_MAX}")])
+        .words(topic)
         .stdout()?;
-    Ok(Box::new(kafka))
+    Ok(kafka)
 }
 
 fn host(id: u8) -> Ipv4Addr {
@@ -141,6 +156,39 @@ impl Server for Kafka {
 
     fn poison(&self) -> Option<String> {
         Some(format!(",\"blob\":\"{}\"", super::load::noise(50_000)))
+    }
+}
+
+/// A topic that a producer of Kafka's own writes to.
+struct Topic {
+    kafka: Kafka,
+    /// File of the messages that the producer reads.
+    messages: PathBuf,
+}
+
+impl Origin for Topic {
+    fn address(&self) -> String {
+        format!("kafka://{}/logs?group=proof", self.kafka.servers())
+    }
+
+    fn append(&mut self, numbers: Range<u64>) -> Outcome {
+        let mut text = String::new();
+        numbers.for_each(|number| put_line(number, "", &mut text));
+        write(&self.messages, &text)?;
+        let mut words = self.kafka.java("org.apache.kafka.tools.ConsoleProducer");
+        words.extend(["--bootstrap-server", &self.kafka.servers(), "--topic", "logs"].map(str::to_owned));
+        let words: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let line = format!("java {} < '{}'", words.join(" "), self.messages.display());
+        Call::new("sh").args(["-c", &line]).stdout()?;
+        Ok(())
+    }
+
+    fn processes(&mut self) -> &mut [Process] {
+        &mut self.kafka.brokers
+    }
+
+    fn wait(&mut self) -> Outcome {
+        Server::wait(&mut self.kafka)
     }
 }
 

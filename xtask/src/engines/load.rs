@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-fn put_line(number: u64, members: &str, out: &mut String) {
+pub(super) fn put_line(number: u64, members: &str, out: &mut String) {
     let (seconds, micros) = (number / 100_000 % 86_400, number % 100_000 * 10);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let day = today();
@@ -66,6 +66,15 @@ fn put_line(number: u64, members: &str, out: &mut String) {
         "{{\"time\":\"{day}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z\",\"level\":\"INFO\",\
          \"message\":\"order taken\",\"n\":{number},\"user\":\"user-{user}\",\"total\":{total}.5{members}}}"
     );
+}
+
+/// First and last time of records, in nanoseconds since 1970.
+pub(super) fn times() -> Result<(u64, u64), Failure> {
+    let text = crate::shell::Call::new("date")
+        .args(["-u", "-d", today(), "+%s"])
+        .stdout()?;
+    let seconds: u64 = text.trim().parse().unwrap_or(0);
+    Ok((seconds * 1_000_000_000, (seconds + 86_400) * 1_000_000_000))
 }
 
 /// Today's date: engines refuse records that are old.

@@ -15,7 +15,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time for a program to end that was asked to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// ProofOptions of a proof.
+/// Options of a proof.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProofOptions {
     pub(super) records: u64,
@@ -35,8 +35,10 @@ pub(super) struct Counts {
     /// The same, where of rows with one id only one counts.
     pub(super) twins_by_id: u64,
     pub(super) dead_letters: u64,
-    /// Set where the way to the engine has no acknowledgements.
+    /// Set where the way to the engine, or from a program, has no acknowledgements.
     pub(super) may_lose: bool,
+    /// Set where records may be twice, since they have no ids.
+    pub(super) may_repeat: bool,
     /// Dead letters that were asked for.
     pub(super) poison: u64,
     /// Records a second at the end, when nothing is disturbed.
@@ -107,6 +109,7 @@ pub(super) fn run(
     counts.cycles = options.cycles;
     counts.poison = poison;
     counts.may_lose = proof.server.may_lose();
+    counts.may_repeat = proof.server.may_repeat();
     counts.rate = rate;
     counts.cpu_nanos = cpu_nanos;
     Ok(counts)
@@ -243,7 +246,7 @@ impl Proof<'_> {
 }
 
 /// Ends a process of an engine: at once, or with the time to write what it has acknowledged where it needs that.
-fn end_engine(process: &mut Process, is_durable: bool) {
+pub(super) fn end_engine(process: &mut Process, is_durable: bool) {
     match is_durable {
         true => process.kill(),
         false => {

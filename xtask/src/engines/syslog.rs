@@ -1,9 +1,11 @@
-//! rsyslog, from Debian, with messages by TCP into a file.
+//! rsyslog, from Debian: with messages by TCP into a file, and as a program that sends messages by TLS.
 
+use super::load::Load;
 use super::process::{Process, free_port, wait_for_port};
-use super::server::{Row, Server, write};
-use crate::shell::{Failure, Outcome, Tool};
+use super::server::{Origin, Row, Server, write};
+use crate::shell::{Call, Failure, Outcome, Tool};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +15,12 @@ pub(super) const RSYSLOG: Tool = Tool {
     name: "rsyslog",
     probe: &["rsyslogd", "-v"],
     how: "apt-get install rsyslog (Debian, Ubuntu)",
+};
+
+pub(super) const GNUTLS: Tool = Tool {
+    name: "rsyslog's TLS",
+    probe: &["sh", "-c", "ls /usr/lib/*/rsyslog/lmnsd_gtls.so"],
+    how: "apt-get install rsyslog-gnutls (Debian, Ubuntu)",
 };
 
 struct Syslog {
@@ -94,5 +102,89 @@ impl Server for Syslog {
 
     fn may_lose(&self) -> bool {
         true
+    }
+}
+
+/// rsyslog that follows a file and sends its lines.
+struct Forwarding {
+    process: Process,
+    load: Load,
+    port: u16,
+    keys: PathBuf,
+}
+
+/// Starts rsyslog as a sender, over TLS and octet-counted, with a queue on disk.
+pub(super) fn start_origin(_: &Path, data: &Path, program: &Path) -> Result<Box<dyn Origin>, Failure> {
+    let (port, file, keys) = (free_port()?, data.join("load.json"), data.join("keys"));
+    let keys_text = keys.display().to_string();
+    Call::new(program)
+        .words("collect --name 127.0.0.1 --name localhost --make-certificates")
+        .arg(&keys_text)
+        .stdout()?;
+    let load = Load::new(&file)?;
+    let config = data.join("rsyslog.conf");
+    let text = format!(
+        "global(workDirectory=\"{}\" maxMessageSize=\"128k\" defaultNetstreamDriver=\"gtls\"
+ defaultNetstreamDriverCAFile=\"{keys_text}/authority.pem\" defaultNetstreamDriverCertFile=\"{keys_text}/client.pem\"
+ defaultNetstreamDriverKeyFile=\"{keys_text}/client.key\")
+module(load=\"imfile\" mode=\"inotify\")
+template(name=\"wire\" type=\"string\" string=\"<14>1 %timereported:::date-rfc3339% web-1 shop - - - %msg%\")
+input(type=\"imfile\" file=\"{}\" tag=\"shop\" ruleset=\"out\")
+ruleset(name=\"out\") {{
+ action(type=\"omfwd\" target=\"127.0.0.1\" port=\"{port}\" protocol=\"tcp\" tcp_framing=\"octet-counted\" template=\"wire\"
+  streamDriver=\"gtls\" streamDriverMode=\"1\" streamDriverAuthMode=\"x509/certvalid\"
+  queue.type=\"linkedList\" queue.filename=\"q\" queue.saveOnShutdown=\"on\" action.resumeRetryCount=\"-1\" action.resumeInterval=\"1\")
+}}
+",
+        data.display(),
+        file.display()
+    );
+    write(&config, &text)?;
+    let (config, pid) = (
+        config.display().to_string(),
+        data.join("pid").display().to_string(),
+    );
+    let words = ["rsyslogd", "-n", "-f", &config, "-i", &pid].map(str::to_owned);
+    let mut process = Process::new(data, "rsyslog", words);
+    process.start()?;
+    Ok(Box::new(Forwarding {
+        process,
+        load,
+        port,
+        keys,
+    }))
+}
+
+impl Origin for Forwarding {
+    fn address(&self) -> String {
+        format!("syslog+tls://127.0.0.1:{}", self.port)
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let keys = [
+            ("--tls-ca", "authority.pem"),
+            ("--tls-cert", "server.pem"),
+            ("--tls-key", "server.key"),
+        ];
+        keys.iter()
+            .flat_map(|(name, file)| [(*name).to_owned(), self.keys.join(file).display().to_string()])
+            .collect()
+    }
+
+    fn append(&mut self, numbers: Range<u64>) -> Outcome {
+        self.load.append(numbers.end - numbers.start)
+    }
+
+    fn processes(&mut self) -> &mut [Process] {
+        std::slice::from_mut(&mut self.process)
+    }
+
+    fn wait(&mut self) -> Outcome {
+        Ok(())
+    }
+
+    /// Syslog acknowledges nothing: what is in the buffers of a connection is lost with either end.
+    fn is_durable(&self) -> bool {
+        false
     }
 }
