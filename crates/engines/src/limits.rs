@@ -38,6 +38,11 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the answer to one request: engines that sync or merge take seconds.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Bytes of a request to Loki: its own parts pass on 4 MiB to each other by default, and answer more as if it would pass by
+/// itself. What they make of our JSON is smaller than that.
+#[cfg(feature = "http")]
+pub(crate) const LOKI_REQUEST_BYTES_MAX: usize = 4 << 20;
+
 /// Bytes of an engine's answer that are read.
 pub(crate) const RESPONSE_BYTES_MAX: u64 = 8 << 20;
 

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, Refusal};
 use crate::http::HttpClient;
 use crate::json::put_string;
+use crate::limits::LOKI_REQUEST_BYTES_MAX;
 use crate::victoria_logs::prefix;
 use std::collections::HashMap;
 use std::io::Write;
@@ -78,6 +79,10 @@ impl Engine for Loki {
             body.extend_from_slice(b"]}");
         }
         body.extend_from_slice(b"]}");
+        if body.len() > LOKI_REQUEST_BYTES_MAX && batch.len() > 1 {
+            let why = format!("a request of more than {LOKI_REQUEST_BYTES_MAX} bytes");
+            return Err(Refusal::TooLarge { why });
+        }
         let mut headers = vec![("content-type", "application/json")];
         headers.extend(self.tenant.as_deref().map(|tenant| ("x-scope-orgid", tenant)));
         self.http.post(&self.path, &headers, &body)?.success()?;

@@ -221,6 +221,31 @@ fn a_record_that_is_refused_is_a_dead_letter_and_the_others_are_delivered() {
 }
 
 #[test]
+fn requests_to_loki_are_no_larger_than_its_parts_pass_on_to_each_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    append(&directory.path().join("shop.segment"), 0..30_000);
+    let server = Server::start(Arc::new(|body: &str| {
+        Some(match body.len() > 4 << 20 {
+            // Its answer is that of a failure that passes.
+            true => (500, "grpc: received message larger than max".to_owned()),
+            false => (204, String::new()),
+        })
+    }));
+    let counts = deliver(
+        options(directory.path(), format!("loki+http://127.0.0.1:{}", server.port)),
+        30_000,
+    );
+    assert_eq!(
+        (counts.records, counts.retries, counts.dead_letters),
+        (30_000, 0, 0)
+    );
+    let bodies = server.bodies.lock().expect("whole");
+    assert!(bodies.len() > 1);
+    let lines: usize = bodies.iter().map(|body| body.matches("\\\"n\\\":").count()).sum();
+    assert_eq!(lines, 30_000);
+}
+
+#[test]
 fn documents_that_are_there_already_are_no_errors_and_refused_ones_are_dead_letters() {
     let directory = tempfile::tempdir().expect("a directory");
     append(&directory.path().join("shop.segment"), 0..3);
