@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Tries of a message while journald starts.
+const TRIES_MAX: usize = 200;
 const NAMESPACE: &str = "logdrive-proof";
 const PROGRAM: &str = "/lib/systemd/systemd-journald";
 
@@ -59,6 +61,10 @@ impl Origin for Journald {
 
     fn append(&mut self, numbers: Range<u64>) -> Outcome {
         let failed = |cause| Failure::new(format!("journald takes nothing: {cause}"), "");
+        // One of a namespace ends after 30 seconds without work; a service manager would start it again.
+        if self.process.has_ended() {
+            self.process.start()?;
+        }
         let socket = UnixDatagram::unbound().map_err(failed)?;
         let path = format!("/run/systemd/journal.{NAMESPACE}/socket");
         let mut text = String::new();
@@ -66,8 +72,16 @@ impl Origin for Journald {
             text.clear();
             text += "PRIORITY=6\nSYSLOG_IDENTIFIER=proof\nMESSAGE=";
             put_line(number, "", &mut text);
-            // It waits while the queue of the socket is full.
-            socket.send_to(text.as_bytes(), &path).map_err(failed)?;
+            // It waits while the queue of the socket is full, and for one that starts.
+            let mut sent = socket.send_to(text.as_bytes(), &path);
+            for _ in 0..TRIES_MAX {
+                if sent.is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+                sent = socket.send_to(text.as_bytes(), &path);
+            }
+            sent.map_err(failed)?;
         }
         Ok(())
     }

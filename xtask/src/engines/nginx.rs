@@ -90,7 +90,7 @@ impl Nginx {
 impl Origin for Nginx {
     fn address(&self) -> String {
         format!(
-            "files://{}/*.log",
+            "files://{}/access.log*",
             self.log.parent().unwrap_or(&self.log).display()
         )
     }
