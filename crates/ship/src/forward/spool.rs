@@ -41,6 +41,8 @@ const _: () = assert!(
 );
 /// The file that says whose a spool is.
 const OWNER: &str = "owner";
+/// Beginning of the names of segments.
+const SEGMENT: &str = "spool-";
 /// The file whose lock says that a directory of spools is in use.
 const LOCK: &str = "lock";
 /// Beginning of the names of directories that processes have which find the whole taken.
@@ -279,10 +281,12 @@ impl SpoolDirectory {
             let owner = match Owner::load(&path.join(OWNER)) {
                 Ok(Some(owner)) => owner,
                 Ok(None) => {
-                    // Killed before it had written anything, unless something is in it.
-                    if std::fs::remove_dir(&path).is_err() {
+                    if has_batches(&path) {
                         let gone = std::io::Error::from(std::io::ErrorKind::NotFound);
                         self.set_aside(&path, &at("read", &path.join(OWNER))(gone));
+                    } else {
+                        // Killed before it had written any; what stays is tried again at the next start.
+                        let _ = std::fs::remove_dir_all(&path);
                     }
                     continue;
                 }
@@ -481,7 +485,7 @@ impl Spool {
                 .and_then(|name| name.to_str())
                 .unwrap_or_default();
             covered.extend(told_loss(name));
-            if let Some(first) = name.strip_prefix("spool-").and_then(|number| number.parse().ok()) {
+            if let Some(first) = name.strip_prefix(SEGMENT).and_then(|number| number.parse().ok()) {
                 found.insert(first, path);
             }
         }
@@ -705,6 +709,16 @@ impl Spool {
     }
 }
 
+/// Returns whether a directory has a file of batches.
+fn has_batches(directory: &Path) -> bool {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    files.into_iter().any(|file| {
+        file.file_name()
+            .as_encoded_bytes()
+            .starts_with(SEGMENT.as_bytes())
+    })
+}
+
 /// Bytes of a batch on disk.
 fn stored_bytes(batch: &RecordBatch) -> u64 {
     (HEAD_BYTES + batch.payload.len()) as u64
@@ -925,6 +939,18 @@ mod tests {
             .expect("written");
         let firsts: Vec<u64> = left_in(&directory).iter().map(Spool::first_number).collect();
         assert_eq!((firsts, told(&directory)), (vec![90], 0));
+    }
+
+    /// A process that was killed in the middle of that left its directory for ever.
+    #[test]
+    fn a_spool_that_was_being_made_goes() {
+        let (_dir, options) = options();
+        let directory = SpoolDirectory::open(&options).expect("a directory");
+        let path = options.directory.join("1-2");
+        std::fs::create_dir(&path).expect("made");
+        std::fs::write(path.join("owner.new"), "0").expect("written");
+        assert!(left_in(&directory).is_empty() && directory.take_notices().is_empty());
+        assert!(!path.exists());
     }
 
     #[test]
