@@ -151,6 +151,7 @@ fn decode(bytes: &[u8], address: &str) -> Option<Checkpoint> {
         batches.push(Payload {
             count,
             bytes: batch.to_vec(),
+            starts: Vec::new(),
         });
     }
     if head.get("checksum")?.as_u64()? != u64::from(checksum) || !rest.is_empty() {
@@ -182,7 +183,11 @@ mod tests {
         checkpoint.number = 7;
         checkpoint.position = json!({"cursor": "s=1"});
         for (count, bytes) in [(2, b"a\nb".to_vec()), (1, Vec::new())] {
-            checkpoint.batches.push(Payload { count, bytes });
+            checkpoint.batches.push(Payload {
+                count,
+                bytes,
+                starts: Vec::new(),
+            });
         }
         file.save(&checkpoint).expect("written");
         let (path, session) = (file.path.clone(), checkpoint.session);
