@@ -27,8 +27,14 @@ impl ToldDrops {
     }
 }
 
-/// Count and reason of a gap line.
+/// Count and reason of a gap line, or of one about records that are lost.
 fn gap(line: &str) -> Option<(u64, &str)> {
+    if let Some((front, reason)) = line.split_once(" are lost: ") {
+        let (front, _) = front.split_once(" records in ")?;
+        // Fields of the collector follow, where it is one that wrote the line.
+        let reason = reason.split(" host=").next().unwrap_or(reason);
+        return Some((front.rsplit(' ').next()?.parse().ok()?, reason.trim_end()));
+    }
     let (front, rest) = line.split_once(" records dropped")?;
     let count = front.rsplit(' ').next()?.parse().ok()?;
     let (_, reason) = rest.split_once(": ")?;
@@ -57,6 +63,9 @@ mod tests {
         told.take("x WARN logdrive 12 records dropped: ring full");
         told.take("x WARN logdrive 3 records dropped by process 7 of shop: ring full");
         assert_eq!((told.sum(), told.gaps["ring full"]), (15, 15));
+        told.take("x WARN logdrive 4 records in the spool /x are lost: their bytes are damaged or missing on disk host=web-1");
+        assert_eq!(told.gaps["their bytes are damaged or missing on disk"], 4);
+        told.gaps.remove("their bytes are damaged or missing on disk");
         told.take("process 8 of x ended; 9 calls committed, 13 dropped (ring full 13); a.log: 2 written, 7 dropped (overflow 7)");
         assert_eq!(told.sum(), 20);
     }

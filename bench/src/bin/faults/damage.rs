@@ -11,9 +11,84 @@ use logdrive_testkit::Process;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// Waits until the spool has grown and grows no more.
+pub(crate) fn wait_for_spool(stage: &mut Stage) -> Result<(), Halt> {
+    let mut before = 0;
+    let deadline = Instant::now() + WRITE_WAIT;
+    while Instant::now() < deadline {
+        let found = spooled(stage);
+        let now: u64 = found
+            .iter()
+            .map(|path| std::fs::metadata(path).map_or(0, |found| found.len()))
+            .sum();
+        if now > 0 && now == before {
+            return Ok(());
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    Err(fail("the spool does not come to rest"))
+}
+
+/// Files of batches in the spool.
+fn spooled(stage: &Stage) -> Vec<PathBuf> {
+    let directories = std::fs::read_dir(rigs::spool(stage))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let files = directories
+        .filter_map(|session| std::fs::read_dir(session.path()).ok())
+        .flat_map(|files| files.flatten().map(|file| file.path()));
+    let is_batches = |path: &PathBuf| path.to_string_lossy().contains("/spool-");
+    files.filter(is_batches).collect()
+}
+
+/// Harms each file of batches, then starts the collector and another program, which sends what is left.
+fn harm_spool(stage: &mut Stage, harm: fn(&Path) -> std::io::Result<()>) -> Result<(), Halt> {
+    let files = spooled(stage);
+    if files.is_empty() {
+        return Err(fail("the spool has no file"));
+    }
+    for path in files {
+        harm(&path).map_err(file("harm", &path))?;
+    }
+    send_spool(stage)
+}
+
+/// Starts the collector and another program, which sends what is in the spool.
+pub(crate) fn send_spool(stage: &mut Stage) -> Result<(), Halt> {
+    rigs::start_collector_of_text(stage)?;
+    stage.run_another()
+}
+
+/// Flips a bit in the middle of the spool.
+pub(crate) fn flip_in_spool(stage: &mut Stage) -> Result<(), Halt> {
+    harm_spool(stage, |path| {
+        let mut bytes = std::fs::read(path)?;
+        let middle = bytes.len() / 2;
+        if let Some(byte) = bytes.get_mut(middle) {
+            *byte ^= 0x10;
+        }
+        std::fs::write(path, bytes)
+    })
+}
+
+/// Cuts the files of the spool off at a half.
+pub(crate) fn cut_spool(stage: &mut Stage) -> Result<(), Halt> {
+    harm_spool(stage, |path| {
+        let file = std::fs::OpenOptions::new().write(true).open(path)?;
+        file.set_len(file.metadata()?.len() / 2)
+    })
+}
+
+/// Removes the files of the spool.
+pub(crate) fn lose_spool(stage: &mut Stage) -> Result<(), Halt> {
+    harm_spool(stage, |path| std::fs::remove_file(path))
+}
 
 /// Unmounts `/dev/shm`: nobody else has seen it.
 pub(crate) fn lose_shm(stage: &mut Stage) -> Result<(), Halt> {

@@ -9,6 +9,7 @@
 mod account;
 mod damage;
 mod enclosure;
+mod exchange;
 mod halt;
 mod language;
 mod notes;
@@ -30,6 +31,7 @@ use language::Language;
 use logdrive_bench::workloads::hang::slow_fs;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use plan::Plan;
 use row::Row;
 use run::{Outcome, RowResult};
 use stage::Programs;
@@ -100,10 +102,14 @@ fn take_role(words: &[String]) -> Result<(), Halt> {
         return Err(fail("a role is missing"));
     };
     match (role.as_str(), words) {
-        ("program", words) => program::play(words),
+        ("program", words) => match Plan::of(words) {
+            plan if plan.text("messages").is_some() => exchange::play(&plan),
+            _ => program::play(words),
+        },
         ("enclose", words) => enclosure::play(words),
         ("agent", [dir]) => roles::serve_agent(Path::new(dir)),
         ("keeper", [socket]) => Ok(logdrive_agent::keep(Path::new(socket))?),
+        ("serve", [address, dir, words @ ..]) => exchange::serve_requests(address, Path::new(dir), words),
         ("read-slowly", [into]) => roles::read_slowly(Path::new(into)),
         ("recover", [session]) => Ok(logdrive::recover(Path::new(session), None).map(drop)?),
         _ => Err(fail(format!("{role} is no role"))),

@@ -8,7 +8,8 @@ use std::str::FromStr;
 /// `fresh=1` (other threads for the second half), `act` (what it does to itself at the half), `interrupt_us`
 /// (between signals, for the acts `handler` and `fork`), `slow_reader=1` (of standard error), `end`. In Rust and C++,
 /// `run_as` (UID:GID that it is to become), `warn_every` (calls of which one is a warning); in Rust, `keep` (bytes of a flight
-/// recorder, which has every other call), `collector` (address, in the place of a log), `also` (another log) and `order=1` (late records are counted).
+/// recorder, which has every other call), `collector` (address, in the place of a log), `spool` (directory of a sink of typed records to it),
+/// `messages` (address of a server that gets requests in the place of log calls), `deliver=1` (the collector has to have all before the end), `also` (another log) and `order=1` (late records are counted).
 pub(crate) struct Plan(Vec<(String, String)>);
 
 impl Plan {

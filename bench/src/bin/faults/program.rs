@@ -13,6 +13,9 @@ use std::ops::Range;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
+/// Deadline of the records that the collector is to have before the end.
+const DELIVERY: Duration = Duration::from_secs(20);
+
 /// Calls of one thread: which ones, and at what pace.
 struct Calls {
     program: u64,
@@ -145,7 +148,8 @@ fn done(plan: &Plan) -> String {
     format!("done {late}")
 }
 
-fn spawn(thread: u64, work: impl FnOnce() + Send + 'static) -> Result<(), Halt> {
+/// Starts a thread with the name of its number.
+pub(crate) fn spawn(thread: u64, work: impl FnOnce() + Send + 'static) -> Result<(), Halt> {
     let builder = std::thread::Builder::new().name(format!("t{thread}"));
     builder.stack_size(128 << 10).spawn(work)?;
     Ok(())
@@ -171,7 +175,11 @@ fn start(plan: &Plan) -> Result<Guard, Halt> {
     builder = match (plan.path("log"), overflow) {
         _ if plan.text("collector").is_some() => {
             let ship = Ship::to(plan.text("collector").unwrap_or_default())?;
-            builder.sink(ship.layout(Layout::text()).overflow(Overflow::Hold))
+            let ship = match plan.path("spool") {
+                Some(spool) => ship.spool(spool),
+                None => ship.layout(Layout::text()),
+            };
+            builder.sink(ship.overflow(Overflow::Hold))
         }
         (None, Some(overflow)) => builder.console(Console::stderr().overflow(overflow)),
         (None, None) => builder.console(Console::stderr()),
@@ -246,6 +254,9 @@ fn at_half(plan: &Plan, notes: &Notes) -> Result<(), Halt> {
 
 fn end(plan: &Plan, guard: Guard) -> Result<(), Halt> {
     match plan.text("end").unwrap_or("stop") {
+        "stop" if plan.has("deliver") && !logdrive::deliver(DELIVERY) => {
+            return Err(fail("the collector does not take all"));
+        }
         "stop" => drop(guard),
         "return" => std::mem::forget(guard),
         "exit" => std::process::exit(3),

@@ -1,6 +1,8 @@
 //! Rigs: file systems of any size and with any fault, small `/dev/shm`, groups with a limit of memory, agents.
 
+use crate::account::Account;
 use crate::enclosure::mount_memory;
+use crate::exchange::HANDLED;
 use crate::halt::{Halt, fail, file, skip};
 use crate::roles::socket;
 use crate::stage::Stage;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Directory of the groups of processes (cgroup version 1) with a limit of memory.
 const MEMORY_GROUPS: &str = "/sys/fs/cgroup/memory";
+
+const MIB: u64 = 1 << 20;
 
 /// Deadline of a collector that starts.
 const COLLECTOR_START: Duration = Duration::from_secs(20);
@@ -57,10 +61,16 @@ pub(crate) fn log_disk(stage: &mut Stage, bytes: u64) -> Result<(), Halt> {
     mount_for(stage, &at, bytes)
 }
 
+/// File that takes the room of a disk.
+const FILLER: &str = ".filler";
+
 /// Fills the log's disk to its last byte.
 pub(crate) fn fill_disk(stage: &mut Stage) -> Result<(), Halt> {
-    let path = stage.logs.join(".filler");
-    let mut filler = std::fs::File::create(&path)?;
+    fill(&stage.logs.join(FILLER))
+}
+
+fn fill(path: &Path) -> Result<(), Halt> {
+    let mut filler = std::fs::File::create(path)?;
     let block = vec![0u8; 64 << 10];
     // Until the disk is full.
     while std::io::Write::write_all(&mut filler, &block).is_ok() {}
@@ -71,7 +81,7 @@ pub(crate) fn fill_disk(stage: &mut Stage) -> Result<(), Halt> {
 
 /// Gives the room back.
 pub(crate) fn free_disk(stage: &mut Stage) -> Result<(), Halt> {
-    let path = stage.logs.join(".filler");
+    let path = stage.logs.join(FILLER);
     std::fs::remove_file(&path).map_err(file("remove", &path))
 }
 
@@ -218,6 +228,48 @@ pub(crate) fn syncing_collector(stage: &mut Stage) -> Result<(), Halt> {
     start_collector_with(stage, &["--sync"])
 }
 
+/// Sends typed records to a collector, with a spool for while it is away.
+pub(crate) fn spooling_collector(stage: &mut Stage) -> Result<(), Halt> {
+    let (socket, spool) = (collector_socket(stage), spool(stage));
+    stage.plan(&format!(
+        "log= collector=unix://{} spool={}",
+        socket.display(),
+        spool.display()
+    ));
+    start_collector_of_text(stage)
+}
+
+/// Directory of the programs' spool.
+pub(crate) fn spool(stage: &Stage) -> PathBuf {
+    stage.dir.join("spool")
+}
+
+/// The same, on a disk that has no room but for the directory itself.
+pub(crate) fn full_spool(stage: &mut Stage) -> Result<(), Halt> {
+    let at = spool(stage);
+    std::fs::create_dir(&at).map_err(file("make", &at))?;
+    mount_for(stage, &at, MIB)?;
+    spooling_collector(stage)
+}
+
+/// Ends the collector, and fills the spool's disk to its last byte.
+pub(crate) fn end_collector_and_fill_spool(stage: &mut Stage) -> Result<(), Halt> {
+    end_collector(stage)?;
+    fill(&spool(stage).join(FILLER))
+}
+
+/// Gives the room back, while the collector is still away.
+pub(crate) fn free_spool(stage: &mut Stage) -> Result<(), Halt> {
+    let path = spool(stage).join(FILLER);
+    std::fs::remove_file(&path).map_err(file("remove", &path))
+}
+
+/// Starts a collector whose log is text, where the last one was; the programs' end waits until it has all.
+pub(crate) fn start_collector_of_text(stage: &mut Stage) -> Result<(), Halt> {
+    stage.plan("deliver=1");
+    start_collector_with(stage, &["--layout", "text"])
+}
+
 /// Lets syncs work again once the collector has told of one that failed.
 pub(crate) fn mend_syncs(stage: &mut Stage) -> Result<(), Halt> {
     let deadline = Instant::now() + COLLECTOR_START;
@@ -232,6 +284,61 @@ pub(crate) fn mend_syncs(stage: &mut Stage) -> Result<(), Halt> {
             )));
         }
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends requests in the place of log calls, to a server that words tell what to do.
+pub(crate) fn messages(stage: &mut Stage, scheme: &str, words: &[&str]) -> Result<(), Halt> {
+    let address = message_address(stage, scheme);
+    stage.plan(&format!("messages={address}"));
+    start_server(stage, scheme, words)
+}
+
+/// Starts a server of requests, in the place of the last one.
+pub(crate) fn start_server(stage: &mut Stage, scheme: &str, words: &[&str]) -> Result<(), Halt> {
+    // Killed first: another one would find the address taken.
+    stage.beside.collector = None;
+    let (address, dir) = (message_address(stage, scheme), stage.dir.display().to_string());
+    let own = std::env::current_exe()?.display().to_string();
+    let limits: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|word| word.starts_with("nofile="))
+        .collect();
+    let serve = [&["--", &own, "--play", "serve", &address, &dir], words].concat();
+    let mut server = stage.role("enclose", &[limits, serve].concat());
+    server.expect("ready");
+    stage.beside.collector = Some(server);
+    Ok(())
+}
+
+fn message_address(stage: &Stage, scheme: &str) -> String {
+    format!("{scheme}://{}", stage.dir.join("messages.sock").display())
+}
+
+/// Checks that every request that a handler has answered got its answer, and that no more than so many failed.
+pub(crate) fn check_answers(stage: &mut Stage, failed_max: u64) -> Result<(), Halt> {
+    let handled = Account::of(&[stage.dir.join(HANDLED)])?;
+    let log = stage.account()?;
+    if handled.written() != log.written() || handled.twice > 0 {
+        return Err(fail(format!(
+            "{} requests were handled, {} of them twice, and {} are answered",
+            handled.written(),
+            handled.twice,
+            log.written()
+        )));
+    }
+    check_failures(stage, failed_max)
+}
+
+/// Checks that no more requests failed.
+pub(crate) fn check_failures(stage: &mut Stage, failed_max: u64) -> Result<(), Halt> {
+    let failed = stage.account()?.told.sum();
+    match failed <= failed_max {
+        true => Ok(()),
+        false => Err(fail(format!(
+            "{failed} requests failed, at most {failed_max} may"
+        ))),
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Row {
     pub(crate) slow: bool,
     /// Damages of segments that the reader has to tell.
     pub(crate) damages: usize,
+    /// Lines of the logger about itself, which are no calls, that may be among the records that it tells as lost.
+    pub(crate) lost_notices: i64,
 }
 
 /// A row of this name, for programs of these languages, which end in this way.
@@ -81,6 +83,7 @@ pub(crate) fn row(name: &'static str, languages: &'static [Language], end: End) 
         names_end: false,
         slow: false,
         damages: 0,
+        lost_notices: 0,
     }
 }
 
@@ -136,6 +139,10 @@ impl Row {
 
     pub(crate) fn damages(self, damages: usize) -> Row {
         Row { damages, ..self }
+    }
+
+    pub(crate) fn lost_notices(self, lost_notices: i64) -> Row {
+        Row { lost_notices, ..self }
     }
 
     pub(crate) fn slow(self) -> Row {

@@ -26,6 +26,8 @@ pub(crate) fn all() -> Vec<Row> {
         files(),
         segments(),
         sessions(),
+        spools(),
+        messages(),
         neighbours(),
     ]
     .into_iter()
@@ -322,6 +324,72 @@ fn sessions() -> Vec<Row> {
         harmed("session: a page of the header is zeroed", |stage| {
             damage::zero_page(stage, "session", 0)
         }),
+    ]
+}
+
+/// Spools of programs whose collector is away.
+fn spools() -> Vec<Row> {
+    let spool = |name, end| {
+        row(name, RUST, end)
+            .plan("pause_us=100")
+            .setup(rigs::spooling_collector)
+            .half(rigs::end_collector)
+    };
+    let kept = |name, step| spool(name, KILL).done(damage::wait_for_spool).dead(step);
+    // The line about the collector that is away may be among what is lost.
+    let harmed = |name, harm| kept(name, harm).lost_notices(1);
+    vec![
+        spool("spool: the collector comes back", End::Orderly).done(rigs::start_collector_of_text),
+        kept("spool: SIGKILL, then the next start", damage::send_spool),
+        harmed("spool: a bit flips", damage::flip_in_spool),
+        harmed("spool: a file is cut short", damage::cut_spool),
+        harmed("spool: a file is gone", damage::lose_spool),
+        spool("spool: disk full, then the collector comes back", End::Orderly)
+            .setup(rigs::full_spool)
+            .half(rigs::end_collector_and_fill_spool)
+            .done(rigs::start_collector_of_text),
+        spool("spool: disk full, then freed, SIGKILL", KILL)
+            .setup(rigs::full_spool)
+            .half(rigs::end_collector_and_fill_spool)
+            .done(|stage| {
+                rigs::free_spool(stage)?;
+                damage::wait_for_spool(stage)
+            })
+            .dead(damage::send_spool),
+        spool("spool: disk full, SIGKILL", KILL)
+            .setup(rigs::full_spool)
+            .half(rigs::end_collector_and_fill_spool)
+            .dead(|stage| {
+                rigs::free_spool(stage)?;
+                damage::send_spool(stage)
+            }),
+    ]
+}
+
+/// Requests in the place of log calls.
+fn messages() -> Vec<Row> {
+    let row = |name| row(name, RUST, End::Orderly).plan("threads=4 records=400");
+    vec![
+        // A request behind one that panics may find its connection ended.
+        row("messages: handlers panic")
+            .setup(|stage| rigs::messages(stage, "unix", &["panic_every=50"]))
+            .dead(|stage| rigs::check_answers(stage, 2 * 4 * 400 / 50)),
+        // Of each thread, those that find the connection ended, or nobody who listens, until the next server does.
+        row("messages: server stops under load, then the next one")
+            .setup(|stage| rigs::messages(stage, "unix", &["stop_after=300"]))
+            .dead(|stage| rigs::check_answers(stage, 4 * 200)),
+        row("messages: server killed, then the next one, shared memory")
+            .setup(|stage| rigs::messages(stage, "shm", &[]))
+            .half(|stage| rigs::start_server(stage, "shm", &[]))
+            .dead(|stage| rigs::check_failures(stage, 4)),
+        row("messages: server killed, then the next one, Unix socket")
+            .setup(|stage| rigs::messages(stage, "unix", &[]))
+            .half(|stage| rigs::start_server(stage, "unix", &[]))
+            .dead(|stage| rigs::check_failures(stage, 4)),
+        row("messages: server has 40 descriptors")
+            .plan("threads=60 records=20")
+            .setup(|stage| rigs::messages(stage, "unix", &["nofile=40"]))
+            .dead(|stage| rigs::check_answers(stage, 0)),
     ]
 }
 

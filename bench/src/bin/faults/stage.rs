@@ -54,7 +54,7 @@ pub(crate) struct Committed {
 pub(crate) struct OtherProcesses {
     /// Those that end when their input does: an agent, readers.
     pub(crate) ending: Vec<Process>,
-    /// The collector of the records.
+    /// The collector of the records, or the server of requests.
     pub(crate) collector: Option<Process>,
 }
 
