@@ -143,3 +143,28 @@ impl Batch {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::{CALLSITE, put_definition};
+    use crate::{RowCallsite, RowThread, RowWriter};
+
+    /// A receiver refuses a definition that it cannot read, and with it all that the sender has.
+    #[test]
+    fn a_definition_that_no_record_needs_is_not_sent_unread() {
+        let site = RowCallsite::new(&logdrive_wire::Callsite::default(), None).expect("a callsite");
+        let (mut rows, thread) = (vec![0; 256], RowThread { id: 1, name: "main" });
+        let end = RowWriter::default().record(&mut rows, 0, &site, thread, 99, b"");
+        rows.truncate(end.expect("room"));
+        put_definition(&mut rows, CALLSITE, 1, [&[0xff; 16], &[]]);
+        let batches = BatchEncoder::default().encode(&rows, 1 << 18).expect("batches");
+        let mut dictionary = BatchDictionary::default();
+        for definition in &batches[0].definitions {
+            let defined = dictionary.define(definition.number, &definition.bytes);
+            assert_eq!(defined, Ok(()), "{definition:?}");
+        }
+        let read = Batch::read(&batches[0].block, &dictionary).expect("a batch");
+        assert_eq!(read.block.head().records, 1);
+    }
+}

@@ -134,7 +134,8 @@ impl Encoder {
         let mut head = self.head(rows, bytes);
         self.put_columns(&mut head);
         let threads = rows.threads().iter();
-        let callsites = rows.definitions().iter();
+        // One behind the last record was not looked at, and may be anything.
+        let callsites = rows.definitions().iter().take(self.groups.callsites.len());
         let numbers = DictionaryNumbers {
             threads: threads
                 .map(|(id, name)| number(THREAD, &[&id.to_le_bytes(), name]))
