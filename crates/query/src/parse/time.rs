@@ -158,7 +158,8 @@ fn split_zone(text: &str) -> Option<(&str, Offset)> {
     };
     let (local, zone) = text.split_at(at);
     let (hours, minutes) = zone.get(1..)?.split_once(':')?;
-    let seconds = hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60;
+    let number = |digits: &str| digits.parse::<u8>().ok().map(i32::from);
+    let seconds = number(hours)? * 3600 + number(minutes)? * 60;
     let seconds = if zone.starts_with('-') { -seconds } else { seconds };
     Some((local, Offset::from_seconds(seconds).ok()?))
 }
@@ -190,6 +191,8 @@ mod tests {
             "2026-11-21T25",
             "x",
             "2026-11-21T12:30:05+2",
+            "2026-11-21T12:30:05+12:666666600",
+            "2026-11-21T12:30:05+99999999:00",
         ] {
             assert_eq!(moments(text), None, "{text}");
         }
