@@ -6,10 +6,11 @@ use crate::error::CollectorError;
 use crate::limits::{GONE_TIME, INTAKE_ACK_TIMEOUT, LOGS_MAX};
 use crate::send::{
     FollowOptions, LogInput, LogSender, NamedLog, SendControl, SendProgress, SendState, StateFile, find_logs,
-    program_of, state_in,
+    log_of, program_of, state_in,
 };
 use logdrive_ship::forward::new_session;
 use logdrive_ship::{Address, Options, host_name};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +45,8 @@ struct Files {
     stops: Arc<AtomicBool>,
     shared: Arc<Shared>,
     sent: Vec<Sent>,
+    /// Rotated files without their log, and since when: most often it is made in a moment, and they are parts of it.
+    alone: BTreeMap<PathBuf, Instant>,
 }
 
 /// Starts the thread that finds files and starts senders. It ends soon after `stops` is set.
@@ -69,6 +72,7 @@ pub(crate) fn start(
         stops: Arc::clone(stops),
         shared: Arc::clone(shared),
         sent: Vec::new(),
+        alone: BTreeMap::new(),
     };
     let thread = std::thread::Builder::new().name("logdrive-intake".to_owned());
     thread
@@ -116,7 +120,15 @@ impl Files {
                 }
             }
         }
+        self.alone
+            .retain(|path, _| found.iter().any(|log| log.path == *path));
         for log in found {
+            if log_of(&log.path) != log.path {
+                let since = self.alone.entry(log.path.clone()).or_insert_with(Instant::now);
+                if since.elapsed() < GONE_TIME {
+                    continue;
+                }
+            }
             let is_known = |sent: &Sent| sent.log.path == log.path || sent.log.has_part(&log);
             if self.sent.iter().any(is_known) {
                 continue;

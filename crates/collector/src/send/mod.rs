@@ -22,6 +22,8 @@ pub use followed_log::{FollowOptions, FollowedLog, Skips};
 pub use input::LogInput;
 pub use paths::{NamedLog, find_logs};
 pub use position::FilePosition;
+#[cfg(feature = "inputs")]
+pub(crate) use rotation_names::log_of;
 pub use state::{SendState, StateFile, default_state_path, state_in};
 pub use stdin::Stdin;
 
