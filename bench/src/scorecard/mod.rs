@@ -2,7 +2,7 @@
 //!
 //! The rows name figures of the workloads ([`rows`]). A run measures the cases that the rows need, workload by workload, in
 //! turn as a run of the workload does, and divides round by round; the median of that counts. A full run is kept like that
-//! of a workload, adds a line to `bench/history.jsonl`, and draws `bench/history.svg` again ([`history`]).
+//! of a workload, adds a line to `bench/history.jsonl`, and draws `bench/history.svg` again.
 
 mod history;
 pub mod rows;

