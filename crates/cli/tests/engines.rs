@@ -38,11 +38,18 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
+/// Values of a log of JSON, which may be written at this moment.
+fn values(log: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let value = |line| serde_json::from_str(line).expect("json");
+    whole.lines().map(value).collect()
+}
+
 /// Records of a log: how often each number of `n` is there.
 fn counts(log: &Path) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
-    for line in std::fs::read_to_string(log).unwrap_or_default().lines() {
-        let value: serde_json::Value = serde_json::from_str(line).expect("json");
+    for value in values(log) {
         assert_eq!(
             (&value["level"], &value["message"]),
             (&"WARN".into(), &"slow order".into())
@@ -132,14 +139,8 @@ fn messages_of_syslog_are_records() {
         .send_to(b"<11>Nov 26 02:00:00 web-1 shop[417]: failed", ("127.0.0.1", udp))
         .expect("sent");
     let log = directory.path().join("collected.log");
-    let lines = || -> Vec<serde_json::Value> {
-        let text = std::fs::read_to_string(&log).unwrap_or_default();
-        text.lines()
-            .map(|line| serde_json::from_str(line).expect("json"))
-            .collect()
-    };
-    wait_until("all have come", || lines().len() == 3);
-    for value in lines() {
+    wait_until("all have come", || values(&log).len() == 3);
+    for value in values(&log) {
         assert_eq!(
             (&value["host"], &value["app"]),
             (&"web-1".into(), &"shop".into()),
@@ -151,14 +152,6 @@ fn messages_of_syslog_are_records() {
             "{value}"
         );
     }
-}
-
-/// Values of a log of JSON.
-fn values(log: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("json"))
-        .collect()
 }
 
 #[test]
@@ -397,11 +390,7 @@ fn logs_of_containers_are_records_with_their_pods_once_each_through_kills() {
 /// Records of an engine that a sender was to reach by itself: the ids of each number.
 fn ids(log: &Path) -> BTreeMap<u64, BTreeSet<String>> {
     let mut found: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    // The last line may be under way.
-    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    for line in whole.lines() {
-        let value: serde_json::Value = serde_json::from_str(line).expect("json");
+    for value in values(log) {
         let id = value["log.record.uid"].as_str().expect("an id").to_owned();
         found
             .entry(value["n"].as_u64().expect("a number"))

@@ -36,7 +36,10 @@ impl Drop for Collector {
 /// Numbers of the records of a log, and how often each is there.
 fn counts(log: &Path) -> BTreeMap<u64, u32> {
     let mut found = BTreeMap::new();
-    for line in std::fs::read_to_string(log).unwrap_or_default().lines() {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    // The last line may be under way.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    for line in whole.lines() {
         let value: serde_json::Value = serde_json::from_str(line).expect("json");
         *found.entry(value["n"].as_u64().expect("a number")).or_default() += 1;
     }
