@@ -56,14 +56,14 @@ impl Load {
 }
 
 pub(super) fn put_line(number: u64, members: &str, out: &mut String) {
-    let (seconds, micros) = (number / 100_000 % 86_400, number % 100_000 * 10);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let day = today();
+    let (seconds, micros) = (number / 100_000 % 3600, number % 100_000 * 10);
+    let (minute, second) = (seconds / 60, seconds % 60);
+    let hour = this_hour();
     let (user, total) = (number % 977, number % 10_000);
     // Writing to memory does not fail.
     let _ = writeln!(
         out,
-        "{{\"time\":\"{day}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z\",\"level\":\"INFO\",\
+        "{{\"time\":\"{hour}:{minute:02}:{second:02}.{micros:06}Z\",\"level\":\"INFO\",\
          \"message\":\"order taken\",\"n\":{number},\"user\":\"user-{user}\",\"total\":{total}.5{members}}}"
     );
 }
@@ -71,18 +71,21 @@ pub(super) fn put_line(number: u64, members: &str, out: &mut String) {
 /// First and last time of records, in nanoseconds since 1970.
 pub(super) fn times() -> Result<(u64, u64), Failure> {
     let text = crate::shell::Call::new("date")
-        .args(["-u", "-d", today(), "+%s"])
+        .args(["-d", &format!("{}:00:00Z", this_hour()), "+%s"])
         .stdout()?;
     let seconds: u64 = text.trim().parse().unwrap_or(0);
-    Ok((seconds * 1_000_000_000, (seconds + 86_400) * 1_000_000_000))
+    Ok((seconds * 1_000_000_000, (seconds + 3600) * 1_000_000_000))
 }
 
-/// Today's date: engines refuse records that are old.
-fn today() -> &'static str {
-    static DAY: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    DAY.get_or_init(|| {
-        let day = crate::shell::Call::new("date").args(["-u", "+%Y-%m-%d"]).stdout();
-        day.map_or_else(|_| "2026-01-01".to_owned(), |day| day.trim().to_owned())
+/// Date and hour of the start: engines refuse records that are old, and Loki does not look for those of some hours ago in its
+/// memory.
+fn this_hour() -> &'static str {
+    static HOUR: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    HOUR.get_or_init(|| {
+        let hour = crate::shell::Call::new("date")
+            .args(["-u", "+%Y-%m-%dT%H"])
+            .stdout();
+        hour.map_or_else(|_| "2026-01-01T00".to_owned(), |hour| hour.trim().to_owned())
     })
 }
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// Time of the records that one request asks for: so many that a request has some ten thousand.
-const STEP_NS: u64 = 200_000_000;
+/// Time of the records that one request asks for: two thousand, for an answer of more than 4 MiB fails within Loki.
+const STEP_NS: u64 = 20_000_000;
 
 struct Loki {
     process: Process,
