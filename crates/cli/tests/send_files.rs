@@ -200,3 +200,44 @@ fn a_sender_with_a_copied_state_takes_a_session_of_its_own() {
     send(&name, &copy);
     check(&world, 500);
 }
+
+/// A sender that was killed believed a collector that had up to 65,536 records more than it had sent.
+#[test]
+fn a_copy_of_the_state_of_a_killed_sender_takes_a_session_of_its_own() {
+    let world = World::new();
+    let (_collector, address) = world.collect(&world.address(), &[]);
+    let (log, state, copy) = (
+        world.path("app.log"),
+        world.path("state-1"),
+        world.path("state-2"),
+    );
+    let name = log.to_str().expect("text").to_owned();
+    let with = |state: &Path| ["--state".to_owned(), state.display().to_string()];
+    let send = |state: &Path| {
+        let [option, path] = with(state);
+        let output = world.send(&name, &address, &[&option, &path]).output();
+        let output = output.expect("it ran");
+        assert!(output.status.success(), "{output:?}");
+    };
+    write_lines(&log, 0, 100);
+    let [option, path] = with(&state);
+    let mut sender = follow(&world, &name, &address, &[&option, &path]);
+    numbers(&world, 100);
+    sender.kill();
+    fs::copy(&state, &copy).expect("copied");
+    let original = fs::read(&log).expect("read");
+    write_lines(&log, 100, 400);
+    send(&state);
+    fs::write(&log, original).expect("written");
+    write_lines(&log, 400, 500);
+    send(&copy);
+    // Where the kill came before the acknowledgement was noted, the copy sends the first lines again, under its own session.
+    let found = numbers(&world, 500);
+    let mut distinct = found.clone();
+    distinct.dedup();
+    assert_eq!(distinct, (0..500).collect::<Vec<_>>(), "missing");
+    assert!(
+        found.iter().filter(|number| **number >= 100).count() == 400,
+        "twice"
+    );
+}

@@ -26,11 +26,6 @@ pub(crate) const ENTRIES_MAX: usize = 65_536;
 /// Bytes of a state: [`FILES_MAX`] files and as many runs, of at most 150 bytes each.
 pub(crate) const STATE_BYTES_MAX: u64 = 512 * 1024;
 
-/// Numbers of records that a state sets aside ahead of their use, so that it is not written for each batch. A collector that
-/// claims to have more is not believed, and after a kill one that lies, or has them of another sender with a copy of the state,
-/// is believed up to there: as few as cost no time.
-pub(crate) const RESERVED_NUMBERS: u64 = 1 << 16;
-
 /// Bytes of a sender's records that are laid out before they are written: with long names a compressed frame of a few hundred
 /// bytes makes gigabytes.
 pub(crate) const OUTPUT_BYTES_MAX: usize = 8 << 20;

@@ -5,7 +5,6 @@ use super::input::LogInput;
 use super::position::FilePosition;
 use super::state::{Run, SendState, StateFile};
 use crate::error::CollectorError;
-use crate::limits::RESERVED_NUMBERS;
 use std::collections::VecDeque;
 
 /// Progress through a log.
@@ -74,13 +73,13 @@ impl Progress {
         }
     }
 
-    /// Notes that records before a number are about to be sent, for many at once: after a kill it is known which ones a
-    /// collector may have.
+    /// Notes that records before a number are about to be sent: after a kill it is known which ones a collector may have. One
+    /// that has more has them of another sender, with a copy of the state.
     pub(crate) fn reserve(&mut self, log: &FollowedLog, end: u64) -> Result<(), CollectorError> {
         if self.state.sent_until.is_none_or(|sent| sent >= end) {
             return Ok(());
         }
-        self.state.sent_until = Some(end.saturating_add(RESERVED_NUMBERS));
+        self.state.sent_until = Some(end);
         self.save(log)
     }
 
