@@ -127,7 +127,7 @@ fn is_of(figure: &Figure, case: &Case) -> bool {
     case.subject == figure.subject && figure.params.iter().all(has)
 }
 
-/// What each round gave for a figure; empty where it was not measured.
+/// Values of a figure by round; empty where it was not measured.
 fn values(figure: &Figure, measured: &[Measured]) -> Vec<f64> {
     let of_workload = measured.iter().find(|of| of.workload == figure.workload);
     let mut results = of_workload.into_iter().flat_map(|of| &of.results);

@@ -5,7 +5,7 @@ mod support;
 
 use logdrive_testkit::wait_until;
 use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use support::collector::{Running, World, json, logdrive, write_lines};
 
 fn follow(world: &World, files: &str, address: &str, more: &[&str]) -> Running {
@@ -170,74 +170,77 @@ fn directories_and_patterns_are_sent_and_what_cannot_be_read_is_counted() {
     );
 }
 
+/// A log, the state of its sender, and a copy of that as on another machine.
+struct Copied {
+    world: World,
+    _collector: Running,
+    address: String,
+    log: PathBuf,
+    state: PathBuf,
+    copy: PathBuf,
+}
+
+impl Copied {
+    fn new() -> Self {
+        let world = World::new();
+        let (collector, address) = world.collect(&world.address(), &[]);
+        let [log, state, copy] = ["app.log", "state-1", "state-2"].map(|name| world.path(name));
+        write_lines(&log, 0, 100);
+        Self {
+            world,
+            _collector: collector,
+            address,
+            log,
+            state,
+            copy,
+        }
+    }
+
+    fn send(&self, state: &Path) {
+        let [log, state] = [&self.log, state].map(|path| path.to_str().expect("text"));
+        let output = self.world.send(log, &self.address, &["--state", state]).output();
+        let output = output.expect("it ran");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Copies the state. The sender goes on with its log; the other machine has the log as it was, and lines of its own.
+    fn go_on_twice(&self) {
+        fs::copy(&self.state, &self.copy).expect("copied");
+        let original = fs::read(&self.log).expect("read");
+        write_lines(&self.log, 100, 400);
+        self.send(&self.state);
+        fs::write(&self.log, original).expect("written");
+        write_lines(&self.log, 400, 500);
+        self.send(&self.copy);
+    }
+}
+
 /// The state of a sender that was copied with its machine made the second one take its own lines for acknowledged.
 #[test]
 fn a_sender_with_a_copied_state_takes_a_session_of_its_own() {
-    let world = World::new();
-    let (_collector, address) = world.collect(&world.address(), &[]);
-    let (log, state, copy) = (
-        world.path("app.log"),
-        world.path("state-1"),
-        world.path("state-2"),
-    );
-    let name = log.to_str().expect("text").to_owned();
-    let send = |name: &str, state: &Path| {
-        let output = world
-            .send(name, &address, &["--state", state.to_str().expect("text")])
-            .output()
-            .expect("it ran");
-        assert!(output.status.success(), "{output:?}");
-    };
-    write_lines(&log, 0, 100);
-    send(&name, &state);
-    fs::copy(&state, &copy).expect("copied");
-    let original = fs::read(&log).expect("read");
-    write_lines(&log, 100, 400);
-    send(&name, &state);
-    // The other machine has the log as it was, and goes on with lines of its own.
-    fs::write(&log, original).expect("written");
-    write_lines(&log, 400, 500);
-    send(&name, &copy);
-    check(&world, 500);
+    let copied = Copied::new();
+    copied.send(&copied.state);
+    copied.go_on_twice();
+    check(&copied.world, 500);
 }
 
 /// A sender that was killed believed a collector that had up to 65,536 records more than it had sent.
 #[test]
 fn a_copy_of_the_state_of_a_killed_sender_takes_a_session_of_its_own() {
-    let world = World::new();
-    let (_collector, address) = world.collect(&world.address(), &[]);
-    let (log, state, copy) = (
-        world.path("app.log"),
-        world.path("state-1"),
-        world.path("state-2"),
-    );
-    let name = log.to_str().expect("text").to_owned();
-    let with = |state: &Path| ["--state".to_owned(), state.display().to_string()];
-    let send = |state: &Path| {
-        let [option, path] = with(state);
-        let output = world.send(&name, &address, &[&option, &path]).output();
-        let output = output.expect("it ran");
-        assert!(output.status.success(), "{output:?}");
-    };
-    write_lines(&log, 0, 100);
-    let [option, path] = with(&state);
-    let mut sender = follow(&world, &name, &address, &[&option, &path]);
-    numbers(&world, 100);
+    let copied = Copied::new();
+    let [log, state] = [&copied.log, &copied.state].map(|path| path.to_str().expect("text"));
+    let mut sender = follow(&copied.world, log, &copied.address, &["--state", state]);
+    numbers(&copied.world, 100);
     sender.kill();
-    fs::copy(&state, &copy).expect("copied");
-    let original = fs::read(&log).expect("read");
-    write_lines(&log, 100, 400);
-    send(&state);
-    fs::write(&log, original).expect("written");
-    write_lines(&log, 400, 500);
-    send(&copy);
+    copied.go_on_twice();
     // Where the kill came before the acknowledgement was noted, the copy sends the first lines again, under its own session.
-    let found = numbers(&world, 500);
+    let found = numbers(&copied.world, 500);
     let mut distinct = found.clone();
     distinct.dedup();
     assert_eq!(distinct, (0..500).collect::<Vec<_>>(), "missing");
-    assert!(
-        found.iter().filter(|number| **number >= 100).count() == 400,
+    assert_eq!(
+        found.iter().filter(|number| **number >= 100).count(),
+        400,
         "twice"
     );
 }

@@ -1,7 +1,7 @@
 //! Lines of a form that the parser knows as the values of a dynamic record.
 //!
-//! What is neither level nor message becomes a field of its own type, also what the lines say of their time, their thread and
-//! their logger: the record has the time at which they were read. Nested values are kept as their JSON text. Lines of no known
+//! Parts that are neither level nor message become fields of their own types, also time, thread and logger as the lines have
+//! them: the record has the time at which they were read. Nested values are kept as their JSON text. Lines of no known
 //! form, or of more than a record holds, stay text.
 
 use logdrive_reader::foreign::{ForeignParser, ForeignRecord, ForeignValue};

@@ -50,7 +50,7 @@ pub(crate) struct CollectArgs {
     /// Address to listen at: unix:///PATH, shm:///PATH, tcp://, tls://, quic:// or udp://HOST:PORT; may be given several times
     #[arg(short, long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Vec<Address>,
-    /// Where records of other systems come from: syslog+udp://, syslog+tcp:// or syslog+tls://ADDRESS:PORT; http://ADDRESS:PORT for
+    /// Source of records of other systems: syslog+udp://, syslog+tcp:// or syslog+tls://ADDRESS:PORT; http://ADDRESS:PORT for
     /// OpenTelemetry, Elasticsearch's bulk, Loki's push and lines; kafka://HOST:PORT/TOPIC?group=NAME; journald://;
     /// files:///PATTERN; may be given several times
     #[arg(long, value_name = "ADDRESS")]

@@ -51,7 +51,7 @@ logdrive_drain::options! {
             .required("[\"unix:///run/logdrive/collect.sock\"]")
             .scope(FILE)
             => [|_| None, set_listen],
-        /// Where other systems' records come from: syslog+udp://, syslog+tcp://, syslog+tls://, http:// for OpenTelemetry (by gRPC,
+        /// Sources of other systems' records: syslog+udp://, syslog+tcp://, syslog+tls://, http:// for OpenTelemetry (by gRPC,
         /// too), Elasticsearch's bulk, Loki's push and lines, kafka:// for a topic, journald://, and files:// for logs that a pattern
         /// names (docs/inputs.md). Without encryption only this machine's own addresses, unless insecure = true.
         pub(super) inputs: Vec<InputAddress> => Row::of(Kind::List {

@@ -161,7 +161,7 @@ fn zstd_level(text: &str) -> Result<i32, String> {
     level.ok_or_else(|| format!("allowed: {} to {}", ZSTD_LEVEL.start(), ZSTD_LEVEL.end()))
 }
 
-/// Where records go: a collector, or an engine.
+/// Destination of records: a collector, or an engine.
 #[derive(Debug, Clone)]
 pub(crate) enum DestinationArg {
     Collector(Box<MemberOptions>),
